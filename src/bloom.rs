@@ -49,7 +49,7 @@ pub(crate) fn hash(value: &[u8]) -> u64 {
 }
 
 /// Bytes of the filter of so many distinct values.
-pub(crate) const fn bytes_for(values: usize) -> usize {
+const fn bytes_for(values: usize) -> usize {
     let blocks = (values * HALF_BITS).div_ceil(2 * 8 * BLOCK_BYTES);
     if blocks == 0 { BLOCK_BYTES } else { blocks * BLOCK_BYTES }
 }

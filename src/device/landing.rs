@@ -9,8 +9,8 @@
 //!
 //! Some MiB of the host's memory are used, however much is read: memory that stays in the processor's cache is
 //! read into twice as fast as other memory. A part is copied once it has been read; of its chunks the host keeps
-//! headers and bounds ([`LandedChunk`]). A part of [`PART_BYTES`] costs the bus a tenth more than a long copy,
-//! one of half as many bytes a fifth (docs/experiments.md, "Files to a GPU").
+//! headers and bounds ([`LandedChunk`]). A copy of [`PART_BYTES`] takes the bus an eighth longer than its
+//! share of a long copy, one of half as many bytes a fifth (docs/experiments.md, "Files to a GPU").
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
@@ -169,8 +169,8 @@ impl Landing {
         Ok(bytes)
     }
 
-    /// Starts the copies that wait for it, unless another thread does: starting one takes some 20 us, and threads
-    /// that wait for each other in the driver would read nothing.
+    /// Starts the copies of all parts that have been read, unless another thread is doing so: starting one takes
+    /// some 20 us, and threads that wait for each other in the driver would read nothing.
     fn start_copies(&self) -> Result<()> {
         loop {
             let Some(starting) = (match self.starting.try_lock() {

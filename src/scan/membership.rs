@@ -98,7 +98,8 @@ fn columns_of(
     }
 }
 
-/// Whether a test may be one for some values. Within the bounds of a chunk it may be one for fewer.
+/// Whether a test may have few values that pass within the bounds of some chunk, as far as is seen without
+/// bounds.
 fn is_of_values(test: &Test) -> bool {
     match test {
         Test::Words(_, ranges) => ranges.iter().any(|(low, high)| high - low < MOST_VALUES),
