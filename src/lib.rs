@@ -89,6 +89,7 @@ pub mod scan;
 #[cfg(all(test, any(feature = "cuda", lanepack_simt)))]
 #[path = "../tests/common/skipped.rs"]
 mod skipped;
+mod threads;
 mod transfer;
 
 /// The Arrow crates that lanepack was built with: arrays, buffers and schemas of another major

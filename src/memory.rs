@@ -2,7 +2,7 @@
 //! 128 MiB of values, so what a call needs is added up from headers, and compared with a limit,
 //! before memory is taken. And memory for results, in huge pages.
 
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::error::{Error, Place, Result};
 
@@ -57,13 +57,21 @@ impl MemoryLimit {
         }
     }
 
-    /// An error if the values of columns take more than an input of `stored` compressed bytes may.
+    /// The limit once a part of a call has given back so many bytes.
+    fn without(self, bytes: u64) -> Self {
+        match self {
+            Self::Rest { limit, made } => Self::Rest { limit, made: made.saturating_sub(bytes) },
+            Self::Bytes(_) | Self::OfInput | Self::Unlimited => self,
+        }
+    }
+
+    /// What the values of columns take; an error if that is more than an input of `stored` compressed bytes may.
     /// Columns are given by name, which may be empty, and the bytes of their values.
     pub fn check<'a>(
         self,
         stored: usize,
         columns: impl Iterator<Item = (&'a str, u64)>,
-    ) -> Result<()> {
+    ) -> Result<u64> {
         let made = if let Self::Rest { made, .. } = self { made } else { 0 };
         let (mut total, mut largest) = (made, ("", 0));
         for (name, needed) in columns {
@@ -74,12 +82,56 @@ impl MemoryLimit {
         }
         let limit = self.bytes(stored as u64);
         if total <= limit {
-            return Ok(());
+            return Ok(total - made);
         }
         let (name, needed) = largest;
         let column = Some(name.to_owned()).filter(|name| !name.is_empty());
         let place = Place { column, ..Place::default() };
         Err(Error::MemoryLimit { place, needed, total, limit })
+    }
+}
+
+/// The limit of what parts of a call make together, some of them at the same time.
+#[derive(Debug)]
+pub(crate) struct Budget(Mutex<MemoryLimit>);
+
+impl Budget {
+    pub fn new(limit: MemoryLimit) -> Self {
+        Self(Mutex::new(limit))
+    }
+
+    fn limit(&self) -> MutexGuard<'_, MemoryLimit> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `make` make a part when no other is made, and counts its bytes.
+    pub fn one_part<T>(
+        &self,
+        bytes: impl FnOnce(&T) -> u64,
+        make: impl FnOnce(MemoryLimit) -> Result<T>,
+    ) -> Result<T> {
+        let left = *self.limit();
+        let part = make(left)?;
+        let mut limit = self.limit();
+        *limit = limit.after(bytes(&part));
+        Ok(part)
+    }
+
+    /// Has `make` make a part, beside others: it takes what `check` has compared with a limit, and in the end as many
+    /// bytes as it gives.
+    pub fn reserve<T>(
+        &self,
+        check: impl FnOnce(MemoryLimit) -> Result<u64>,
+        make: impl FnOnce() -> Result<(T, u64)>,
+    ) -> Result<T> {
+        let mut limit = self.limit();
+        let reserved = check(*limit)?;
+        *limit = limit.after(reserved);
+        drop(limit);
+        let (part, bytes) = make()?;
+        let mut limit = self.limit();
+        *limit = limit.after(bytes).without(reserved);
+        Ok(part)
     }
 }
 
@@ -169,5 +221,20 @@ mod tests {
         assert_eq!(total_of(text), Some(24_665_344 << 10));
         assert_eq!(total_of("MemFree: 1 kB"), None);
         assert_eq!(total_of("MemTotal: 99999999999999999999 kB"), None);
+    }
+
+    #[test]
+    fn parts_take_what_they_reserve_until_they_are_made() {
+        let budget = Budget::new(MemoryLimit::Bytes(100));
+        let check = |limit: MemoryLimit| limit.check(0, std::iter::once(("name", 60)));
+        let small = budget.reserve(check, || {
+            assert!(budget.reserve(check, || Ok(((), 0))).is_err());
+            Ok(("made", 30))
+        });
+        assert_eq!(small.unwrap(), "made");
+        assert!(budget.one_part(|bytes| *bytes, |_| Ok(10)).is_ok());
+        // 40 are made.
+        assert!(budget.reserve(check, || Ok(((), 1))).is_ok());
+        assert!(budget.reserve(check, || Ok(((), 0))).is_err());
     }
 }

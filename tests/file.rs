@@ -1,6 +1,8 @@
 //! Files with an index: what is read in part is what was written, nothing else is read, and damage is an
 //! error that names column and chunk.
 
+#[path = "file/by_chunk.rs"]
+mod by_chunk;
 mod common;
 #[path = "file/dataset.rs"]
 mod dataset;
@@ -388,11 +390,19 @@ impl ReadAt for Short {
     }
 }
 
-/// Fails from some read on.
+/// Fails behind some place, but for footer and index; knows where reads have begun.
 #[derive(Debug)]
 struct Failing {
     bytes: Buffer,
-    reads_left: AtomicUsize,
+    from: AtomicU64,
+    starts: Mutex<Vec<u64>>,
+}
+
+impl Failing {
+    fn new(bytes: &[u8]) -> Arc<Self> {
+        let bytes = Buffer::from(bytes);
+        Arc::new(Self { bytes, from: u64::MAX.into(), starts: Mutex::default() })
+    }
 }
 
 impl ReadAt for Failing {
@@ -401,31 +411,35 @@ impl ReadAt for Failing {
     }
 
     fn read_at(&self, range: Range<u64>) -> Result<Buffer, Error> {
-        let left = |left: usize| left.checked_sub(1);
-        match self.reads_left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, left) {
-            Ok(_) => self.bytes.read_at(range),
-            Err(_) => Err(std::io::Error::other("the disk is gone").into()),
+        if range.end < self.len() {
+            self.starts.lock().unwrap().push(range.start);
+            if range.start >= self.from.load(Ordering::Relaxed) {
+                return Err(std::io::Error::other("the disk is gone").into());
+            }
         }
+        self.bytes.read_at(range)
     }
 }
 
 #[test]
 fn a_source_that_fails_in_any_window_ends_the_call() {
-    let bytes = Buffer::from_vec(file_of(&[facts()], &options()));
-    // The first read opens the file, the others are of one chunk each.
-    for reads in 1..10 {
-        let reads_left = AtomicUsize::new(reads);
-        let source = Arc::new(Failing { bytes: bytes.clone(), reads_left });
-        let file = File::from_source(source).unwrap().with_name("facts").with_window_bytes(1);
-        let error = file.scan().aggregate(&[sum(col("shop"))], &Engine::cpu()).unwrap_err();
+    let source = Failing::new(&file_of(&[facts()], &options()));
+    let file = File::from_source(source.clone()).unwrap().with_name("facts").with_window_bytes(1);
+    let sum = || file.scan().aggregate(&[sum(col("shop"))], &Engine::cpu());
+    sum().unwrap();
+    let mut starts = std::mem::take(&mut *source.starts.lock().unwrap());
+    starts.sort_unstable();
+    assert_eq!(starts.len(), 9);
+    for (chunk, start) in starts.iter().enumerate() {
+        source.from.store(*start, Ordering::Relaxed);
+        let error = sum().unwrap_err();
         assert!(matches!(error, Error::Io { .. }), "{error}");
         let message = error.to_string();
-        let place = format!("file \"facts\": column \"shop\", chunk {}: ", reads - 1);
+        let place = format!("file \"facts\": column \"shop\", chunk {chunk}: ");
         assert!(message.starts_with(&place) && message.ends_with("the disk is gone"), "{message}");
     }
     // Batches before the failure come, and nothing behind it.
-    let source = Arc::new(Failing { bytes: bytes.clone(), reads_left: AtomicUsize::new(4) });
-    let file = File::from_source(source).unwrap().with_window_bytes(1);
+    source.from.store(starts[3], Ordering::Relaxed);
     let mut batches = file.scan().batches(&["shop"], &Engine::cpu()).unwrap();
     for _ in 0..3 {
         assert_eq!(batches.next_batch().unwrap().unwrap().num_rows(), 1024);

@@ -24,16 +24,16 @@ pub(crate) fn check_memory(limit: MemoryLimit, columns: &[CompressedColumn]) -> 
         memory_of(parts, column.data_type())
     };
     let columns = columns.iter().map(|column| (column.field().name().as_str(), needed(column)));
-    limit.check(stored, columns)
+    limit.check(stored, columns).map(drop)
 }
 
-/// Checks what gathered rows of columns take: `kept` is how many rows of each chunk are in vectors
+/// What gathered rows of columns take, once that is checked: `kept` is how many rows of each chunk are in vectors
 /// that have kept rows, which are decoded as a whole.
 pub(crate) fn check_kept_memory(
     limit: MemoryLimit,
     columns: &[&CompressedColumn],
     kept: &[usize],
-) -> Result<()> {
+) -> Result<u64> {
     let stored = columns.iter().map(|column| column.compressed_bytes()).sum();
     let needed = |column: &CompressedColumn| {
         let rows = |(chunk, kept): (&'_ Chunk, &usize)| match *kept > 0 && is_whole(chunk.root()) {
@@ -51,7 +51,7 @@ pub(crate) fn check_kept_memory(
 /// Checks what the values of one chunk take, where a scan or a single value needs all of them.
 pub(super) fn check_chunk(chunk: &Chunk, data_type: &DataType) -> Result<()> {
     let needed = memory_of([(chunk.root(), chunk.rows())].into_iter(), data_type);
-    MemoryLimit::default().check(chunk.compressed_bytes(), std::iter::once(("", needed)))
+    MemoryLimit::default().check(chunk.compressed_bytes(), std::iter::once(("", needed))).map(drop)
 }
 
 /// Whether some rows of a node are decoded with all others: carried arrays and dictionaries.

@@ -562,7 +562,8 @@ impl DeviceColumn {
                 column.field.data_type(),
             )
         };
-        limit.check(stored, columns.map(|column| (column.field.name().as_str(), needed(column))))
+        let columns = columns.map(|column| (column.field.name().as_str(), needed(column)));
+        limit.check(stored, columns).map(drop)
     }
 
     /// The Arrow field of the values.

@@ -22,7 +22,7 @@ use super::Context;
 use super::column::{Bounds, DeviceChunk, DeviceColumn};
 use super::pinned::{ResultMemory, WrittenPiece};
 use crate::chunk::{ALIGNMENT, Chunk, Header, Statistics};
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::gpu::{DeviceBuffer, DevicePtr, Event, Priority, Stream};
 
 /// Bytes that are best copied at a time.
@@ -54,6 +54,8 @@ struct UnderWay {
     bytes: usize,
     /// Events of copies that are done, to be used again.
     events: Vec<Arc<dyn Event>>,
+    /// Why a copy could not be started: its bytes never arrive.
+    failed: Option<String>,
 }
 
 /// A part that is to be copied to the device.
@@ -148,6 +150,7 @@ impl Landing {
         at: usize,
         read: impl FnOnce(&mut [u8]) -> Result<()>,
     ) -> Result<Buffer> {
+        self.check()?;
         self.wait_for_room()?;
         // Memory of one size is used again for any part.
         let room = if len <= SHORT { len } else { len.max(PART_BYTES) };
@@ -181,10 +184,7 @@ impl Landing {
             }) else {
                 return Ok(());
             };
-            loop {
-                let Some(copy) = self.under_way().read.pop_front() else { break };
-                self.start(copy)?;
-            }
+            self.start_read()?;
             drop(starting);
             if self.under_way().read.is_empty() {
                 return Ok(());
@@ -192,6 +192,15 @@ impl Landing {
         }
     }
 
+    /// Starts the copies of all parts that have been read; by the thread that holds `starting`.
+    fn start_read(&self) -> Result<()> {
+        loop {
+            let Some(copy) = self.under_way().read.pop_front() else { return Ok(()) };
+            self.start(copy)?;
+        }
+    }
+
+    /// Starts a copy. After a failure all calls fail, as the copy may have been that of another one.
     fn start(&self, copy: Copy) -> Result<()> {
         let used = self.under_way().events.pop();
         // SAFETY: the source is kept until the stream, or an event behind the copy, has been waited for: here if
@@ -205,8 +214,18 @@ impl Landing {
             }
             Err(error) => {
                 self.synchronize();
+                let mut under_way = self.under_way();
+                under_way.bytes -= copy.bytes;
+                under_way.failed = Some(error.to_string());
                 Err(error)
             }
+        }
+    }
+
+    fn check(&self) -> Result<()> {
+        match &self.under_way().failed {
+            Some(why) => Err(Error::device(format!("a copy before this failed: {why}"))),
+            None => Ok(()),
         }
     }
 
@@ -244,7 +263,14 @@ impl Landing {
     }
 
     /// An event behind the copies of all calls that have returned.
+    ///
+    /// # Errors
+    /// [`Error::Device`](crate::Error::Device).
     pub fn arrival(&self) -> Result<Arc<dyn Event>> {
+        // A thread that reads something else may still be about to start some of them.
+        let _starting = self.starting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.start_read()?;
+        self.check()?;
         self.stream.record()
     }
 
@@ -304,7 +330,6 @@ impl Drop for Landing {
 #[cfg(all(test, lanepack_simt))]
 mod tests {
     use super::*;
-    use crate::error::Error;
 
     fn context() -> Arc<Context> {
         Context::new(crate::gpu::simt::open(0, crate::gpu::simt::Emulation::default()))
@@ -333,6 +358,35 @@ mod tests {
         landing.stream.download(&memory, 0, &mut found).unwrap();
         let is_there = |(part, bytes): (usize, &[u8])| bytes.iter().all(|byte| *byte == part as u8);
         assert!(found.chunks(len).enumerate().all(is_there));
+    }
+
+    #[test]
+    fn copies_that_another_thread_is_to_start_arrive() {
+        let context = context();
+        let landing = Landing::new(&context).unwrap();
+        let (len, mut found) = (2 * SHORT, vec![0; 2 * SHORT]);
+        let memory = landing.allocate(len).unwrap();
+        let other = landing.starting.lock().unwrap();
+        let read = |bytes: &mut [u8]| {
+            bytes.fill(7);
+            Ok(())
+        };
+        landing.copy(len, &memory, 0, read).unwrap();
+        assert_eq!(landing.under_way().read.len(), 1);
+        drop(other);
+        landing.arrival().unwrap().synchronize().unwrap();
+        landing.stream.download(&memory, 0, &mut found).unwrap();
+        assert!(found.iter().all(|byte| *byte == 7));
+    }
+
+    #[test]
+    fn a_copy_that_could_not_be_started_is_an_error_of_all_that_follow() {
+        let landing = Landing::new(&context()).unwrap();
+        let memory = landing.allocate(64).unwrap();
+        landing.under_way().failed = Some("no such stream".to_owned());
+        let error = landing.copy(64, &memory, 0, |_| Ok(())).unwrap_err();
+        assert!(error.to_string().contains("no such stream"), "{error}");
+        assert!(landing.arrival().is_err());
     }
 
     #[test]

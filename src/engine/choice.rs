@@ -38,8 +38,8 @@ pub struct Choice {
     pub devices: Vec<DeviceInfo>,
     /// Why.
     pub reason: Reason,
-    /// What the call was predicted to take; none for engines without a GPU, and for chunks of files that are
-    /// read to a GPU.
+    /// What the call was predicted to take; none for engines without a GPU, and for files that are read to a GPU
+    /// that was asked for by name.
     pub predicted: Option<Predicted>,
     /// What it has taken; none before.
     pub took: Option<Duration>,
@@ -68,7 +68,7 @@ pub struct Predicted {
     pub cpu: Duration,
     /// By the GPUs alone.
     pub devices: Duration,
-    /// By both together.
+    /// By both together; of files, which one of them scans, the less of the two.
     pub both: Duration,
 }
 
@@ -158,9 +158,53 @@ pub(crate) struct Asked {
     up: Option<Buffer>,
 }
 
+/// Bytes that a thread reads from the system's cache and checks in a second (measured: 16 threads at a time of an
+/// Intel Xeon).
+const READ_BY_THREAD: f64 = 4e9;
+
+/// Who scans chunks that are read on demand.
+pub(crate) enum FileScan {
+    Cpu,
+    /// A GPU, which they are read to.
+    Device(Arc<Context>),
+    /// Who gets which is decided once they are in host memory, by this engine.
+    Shared(Engine),
+}
+
+impl Choice {
+    fn new(cpu: bool, devices: &[Arc<Context>], reason: Reason) -> Self {
+        let devices = devices.iter().map(|context| context.device().info().clone()).collect();
+        Self { cpu, devices, reason, predicted: None, took: None, shares: None }
+    }
+
+    fn predicted(cpu: bool, devices: &[Arc<Context>], times: [Duration; 3]) -> Self {
+        Self { predicted: Some(times.into()), ..Self::new(cpu, devices, Reason::Predicted) }
+    }
+
+    /// Whether others do what a GPU cannot.
+    pub(crate) fn is_lenient(&self) -> bool {
+        self.reason == Reason::Predicted
+    }
+
+    /// The choice after a call that has taken so long, if it did not fail. If a GPU failed: why, and the bytes that
+    /// the CPU and it have scanned.
+    pub(crate) fn after(
+        self,
+        took: Option<Duration>,
+        failed: Option<(String, usize, usize)>,
+    ) -> Self {
+        let shares = failed.map(|(why, cpu, device)| WorkShares {
+            cpu,
+            devices: vec![device],
+            failures: vec![(0, why)],
+        });
+        Self { cpu: self.cpu || shares.is_some(), took, shares, ..self }
+    }
+}
+
 impl Asked {
     /// Work on many batches: that on the first of them, so many times.
-    pub(super) fn times(self, batches: usize) -> Self {
+    pub(crate) fn times(self, batches: usize) -> Self {
         let of = |column: Column| Column {
             values: column.values.saturating_mul(batches),
             stored: column.stored.map(|bytes| bytes.saturating_mul(batches)),
@@ -180,8 +224,8 @@ impl Engine {
 
     /// What the last call of [`Engine::compress`], [`Engine::compress_array`],
     /// [`Engine::decompress`], [`Engine::decompress_column`], [`Engine::compress_batches`],
-    /// [`Engine::decompress_batches`] or of a [`Scan`](crate::scan::Scan) of data in host memory ran
-    /// on, why, and what it took.
+    /// [`Engine::decompress_batches`] or of a [`Scan`](crate::scan::Scan) of data in host memory or
+    /// of a file ran on, why, and what it took; of [`Batches`](crate::scan::Batches) up to the last one.
     pub fn last_choice(&self) -> Option<Choice> {
         self.last.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
@@ -285,11 +329,6 @@ impl Engine {
 
     /// Who does what is asked, and the work, which nobody looks at where there is no choice.
     fn pick(&self, asked: impl FnOnce() -> Asked) -> (Plan, Choice, Option<Work>) {
-        let choice = |cpu: bool, contexts: &[Arc<Context>], predicted, reason| {
-            let devices = contexts.iter().map(|context| context.device().info().clone());
-            let devices = devices.collect();
-            Choice { cpu, devices, reason, predicted, took: None, shares: None }
-        };
         let look_up = |Asked { mut work, up }: Asked| {
             work.page_locked[0] = up.is_some_and(|bytes| self.is_page_locked(&bytes));
             work
@@ -307,12 +346,8 @@ impl Engine {
                 device_memory: self.device_memory,
                 is_lenient,
             };
-        let alone = |contexts: &[Arc<Context>]| match contexts {
-            [context] if self.device_memory.is_none() => Some(context.clone()),
-            _ => None,
-        };
         match &self.kind {
-            Kind::Cpu => (Plan::Cpu, choice(true, &[], None, Reason::AskedFor), None),
+            Kind::Cpu => (Plan::Cpu, Choice::new(true, &[], Reason::AskedFor), None),
             Kind::Devices(contexts) => {
                 let work = look_up(asked());
                 let (_, times) = self.model().choose(&work, &[Side::Devices]);
@@ -320,31 +355,24 @@ impl Engine {
                     Some(context) => Plan::Device(context.clone(), None),
                     None => Plan::Shared(workers(&work, contexts, self.with_cpu, false, times)),
                 };
-                let predicted = Some(times.into());
-                (plan, choice(self.with_cpu, contexts, predicted, Reason::AskedFor), Some(work))
+                let reason = Reason::AskedFor;
+                let choice = Choice::predicted(self.with_cpu, contexts, times);
+                (plan, Choice { reason, ..choice }, Some(work))
             }
             Kind::Auto(Err(what)) => {
-                (Plan::Cpu, choice(true, &[], None, Reason::NoDevice(what.clone())), None)
+                (Plan::Cpu, Choice::new(true, &[], Reason::NoDevice(what.clone())), None)
             }
             Kind::Auto(Ok(contexts)) => {
                 let asked = asked();
-                let is_for_devices = asked.work.columns.iter().any(|column| column.on_device);
                 let tiny = match self.sides.contains(&Side::Cpu) {
                     true => self.model().tiny(&asked.work),
                     false => None,
                 };
                 if let Some(times) = tiny {
-                    let choice = choice(true, &[], Some(times.into()), Reason::Predicted);
-                    return (Plan::Cpu, choice, None);
+                    return (Plan::Cpu, Choice::predicted(true, &[], times), None);
                 }
-                let is_the_cpus = !is_for_devices
-                    || (self.sides.contains(&Side::Cpu) && self.model().is_small(&asked.work));
-                let (work, sides) = match is_the_cpus {
-                    true => (asked.work, &[Side::Cpu][..]),
-                    false => (look_up(asked), self.sides),
-                };
-                let (side, times) = self.model().choose(&work, sides);
-                let plan = match (side, alone(contexts)) {
+                let (side, times, work) = self.best_side(asked, self.sides, look_up);
+                let plan = match (side, self.lone(contexts)) {
                     (Side::Cpu, _) => Plan::Cpu,
                     (Side::Devices, Some(context)) => {
                         let others = workers(&work, contexts, false, true, times);
@@ -356,11 +384,93 @@ impl Engine {
                     }
                 };
                 let used = if side == Side::Cpu { &[][..] } else { contexts.as_slice() };
-                let predicted = Some(times.into());
-                let choice = choice(side != Side::Devices, used, predicted, Reason::Predicted);
-                (plan, choice, Some(work))
+                (plan, Choice::predicted(side != Side::Devices, used, times), Some(work))
             }
         }
+    }
+
+    /// Of some devices the only one, if columns go there as a whole.
+    fn lone(&self, contexts: &[Arc<Context>]) -> Option<Arc<Context>> {
+        match contexts {
+            [context] if self.device_memory.is_none() => Some(context.clone()),
+            _ => None,
+        }
+    }
+
+    /// Whether work is the CPU's without a look at the memory: no device does it, or it is small.
+    fn is_for_cpu(&self, work: &Work, sides: &[Side]) -> bool {
+        let is_for_devices = work.columns.iter().any(|column| column.on_device);
+        !is_for_devices || (sides.contains(&Side::Cpu) && self.model().is_small(work))
+    }
+
+    /// The side of some that is predicted to take least, the times of all, and the work, which `look_up` completes
+    /// if it may be a device's.
+    fn best_side(
+        &self,
+        asked: Asked,
+        sides: &[Side],
+        look_up: impl FnOnce(Asked) -> Work,
+    ) -> (Side, [Duration; 3], Work) {
+        let (work, sides) = match self.is_for_cpu(&asked.work, sides) {
+            true => (asked.work, &[Side::Cpu][..]),
+            false => (look_up(asked), sides),
+        };
+        let (side, times) = self.model().choose(&work, sides);
+        (side, times, work)
+    }
+
+    /// Who scans chunks that are read on demand, and why, if that is decided for all of them; `asked` gives the
+    /// work if there is any, where there is a choice.
+    pub(crate) fn choose_for_file(
+        &self,
+        asked: impl FnOnce() -> Result<Option<Asked>>,
+    ) -> Result<(FileScan, Option<Choice>)> {
+        let by_cpu = |choice| Ok((FileScan::Cpu, Some(choice)));
+        let contexts = match &self.kind {
+            Kind::Cpu => return by_cpu(Choice::new(true, &[], Reason::AskedFor)),
+            Kind::Auto(Err(what)) => {
+                return by_cpu(Choice::new(true, &[], Reason::NoDevice(what.clone())));
+            }
+            Kind::Devices(contexts) => {
+                return Ok(match self.only_device() {
+                    Some(context) => {
+                        let choice = Choice::new(false, contexts, Reason::AskedFor);
+                        (FileScan::Device(context.clone()), Some(choice))
+                    }
+                    None => (FileScan::Shared(self.clone()), None),
+                });
+            }
+            Kind::Auto(Ok(contexts)) => contexts,
+        };
+        // The CPU reads while a device scans: both together are not faster.
+        let may_be = |side| self.sides.contains(&side);
+        let Some(context) = self.lone(contexts).filter(|_| may_be(Side::Devices)) else {
+            return Ok((FileScan::Shared(self.clone()), None));
+        };
+        let Some(Asked { work, .. }) = asked()? else {
+            return by_cpu(Choice::new(true, &[], Reason::Predicted));
+        };
+        // What devices get goes through page-locked memory, while what follows is read.
+        let read = work.shared_bytes() as f64 / (work.threads.max(1) as f64 * READ_BY_THREAD);
+        let read = Duration::from_secs_f64(read);
+        let (_, [cpu, devices, _]) = self.model().choose(&work, self.sides);
+        let (cpu, devices) = (cpu.saturating_add(read), devices.max(read));
+        let times = [cpu, devices, cpu.min(devices)];
+        let is_the_cpus = self.is_for_cpu(&work, self.sides) || cpu <= devices;
+        if may_be(Side::Cpu) && is_the_cpus {
+            return by_cpu(Choice::predicted(true, &[], times));
+        }
+        Ok((FileScan::Device(context), Some(Choice::predicted(false, contexts, times))))
+    }
+
+    /// An engine of the CPU that is otherwise the same, and remembers calls of its own.
+    pub(crate) fn with_cpu_only(&self) -> Self {
+        Self { kind: Kind::Cpu, last: Arc::default(), ..self.clone() }
+    }
+
+    /// Sets what the last call has run on.
+    pub(crate) fn remember(&self, choice: Choice) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);
     }
 
     /// What some work would run on, and why; the device, if one alone would do all of it.
@@ -409,23 +519,7 @@ impl Engine {
                 self.model().learn(&work, side, took);
             }
         }
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);
-        result
-    }
-
-    /// Has a device do work on what is in its memory; remembers that it did, and what it took.
-    pub(crate) fn run_on<T>(
-        &self,
-        context: &Context,
-        work: impl FnOnce() -> Result<T>,
-    ) -> Result<T> {
-        let start = Instant::now();
-        let result = work();
-        let took = result.is_ok().then(|| start.elapsed());
-        let devices = vec![context.device().info().clone()];
-        let (reason, predicted, shares) = (Reason::AskedFor, None, None);
-        let choice = Choice { cpu: false, devices, reason, predicted, took, shares };
-        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice);
+        self.remember(choice);
         result
     }
 }

@@ -37,7 +37,7 @@ use arrow_array::{ArrayRef, RecordBatch};
 use arrow_schema::SchemaRef;
 use rayon::prelude::*;
 
-pub(crate) use choice::Asked;
+pub(crate) use choice::{Asked, FileScan};
 pub use choice::{Choice, Predicted, Reason, WorkShares};
 pub use kernel::{ColumnArgument, ColumnReader, DeviceMemory, Kernel, OnDevice};
 

@@ -360,6 +360,10 @@ impl ChunkSource for Dataset {
         self.window_bytes
     }
 
+    fn is_fast_by_chunk(&self) -> bool {
+        self.window_bytes.is_none() && self.parts.iter().all(|part| part.file.is_fast_by_chunk())
+    }
+
     fn announce(&self, columns: &[usize], chunks: &[usize], will_read: bool) {
         for (part, columns, chunks) in self.by_file(columns, chunks) {
             part.file.announce(&columns, &chunks, will_read);

@@ -33,6 +33,8 @@ use crate::scan::{ChunkSource, Scan, windows};
 
 /// The end of a file: length of the footer, and the magic bytes.
 const TRAILER: u64 = 10;
+/// Ranges of a window that a source is asked of: if all of them are in memory, no others are announced.
+const ASKED_OF: usize = 16;
 /// Bytes that are read at first, from the end: footer and index of most files.
 const FIRST_READ: u64 = 64 << 10;
 /// Bytes that are read in one range at most, if a chunk has no more: of sources where each range costs little
@@ -202,8 +204,9 @@ impl File {
     }
 
     /// How many bytes of chunks a scan reads at a time, and a chunk of all columns that it uses if that has
-    /// more. It holds twice as many, and reads some while it looks at others. By default 1 MiB for each thread,
-    /// 8 to 64 MiB, and 128 MiB for engines with a GPU.
+    /// more. It holds three times as many, and reads some while it looks at others. By default the CPU reads a
+    /// chunk for each thread of local files, and 1 MiB for each thread, 8 to 64 MiB, of others; with a GPU it is
+    /// 128 MiB.
     #[must_use]
     pub fn with_window_bytes(mut self, bytes: u64) -> Self {
         self.window_bytes = Some(bytes);
@@ -409,8 +412,18 @@ impl ChunkSource for File {
         self.window_bytes
     }
 
+    fn is_fast_by_chunk(&self) -> bool {
+        self.window_bytes.is_none() && self.source.is_local()
+    }
+
     fn announce(&self, columns: &[usize], chunks: &[usize], will_read: bool) {
-        for range in self.ranges(columns, chunks) {
+        let ranges = self.ranges(columns, chunks);
+        // Asking of each takes as long as reading a tenth of it.
+        let mut some = ranges.iter().step_by(ranges.len().div_ceil(ASKED_OF).max(1));
+        if will_read && some.all(|range| self.source.is_ready(range.bytes.clone())) {
+            return;
+        }
+        for range in ranges {
             match will_read {
                 true => self.source.will_read(range.bytes),
                 false => self.source.will_not_read(range.bytes),
@@ -582,18 +595,17 @@ impl File {
         let memory = landing.allocate(all)?;
         let parts = parts(ranges.iter().map(len), rayon::current_num_threads());
         let next = AtomicUsize::new(0);
-        // Parts are taken in order, so that the short ones are the last.
-        let read = |_| {
-            let mut landed = Vec::new();
-            while let Some((at, part)) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+        // Parts are taken in order, so that the short ones are the last. Each is a piece of work of its own, as a
+        // thread that waits for those of one window may take up one of another.
+        let read = |_| match parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            Some((at, part)) => {
                 let read = self.read_part_to(landing, &ranges[part.clone()], &memory, *at);
                 // Nothing more is read if this cannot be.
-                landed.extend(read.inspect_err(|_| next.store(parts.len(), Ordering::Relaxed))?);
+                read.inspect_err(|_| next.store(parts.len(), Ordering::Relaxed))
             }
-            Ok(landed)
+            None => Ok(Vec::new()),
         };
-        let threads = rayon::current_num_threads().min(parts.len());
-        (0..threads).into_par_iter().with_max_len(1).map(read).collect()
+        (0..parts.len()).into_par_iter().with_max_len(1).map(read).collect()
     }
 
     /// Reads neighbouring ranges to page-locked memory, to be copied to byte `at` of device memory.

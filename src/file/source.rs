@@ -51,6 +51,20 @@ pub trait ReadAt: Debug + Send + Sync {
         4096
     }
 
+    /// Whether a range costs little more than its bytes, and threads do not wait for each other, as with files of
+    /// the system and memory: then the CPU reads chunk by chunk what it scans. Not by default: neighbouring chunks
+    /// are read together.
+    fn is_local(&self) -> bool {
+        false
+    }
+
+    /// Whether a range is in memory, as far as is known: nothing is announced if some ranges that are asked for are
+    /// there. Not by default.
+    fn is_ready(&self, range: Range<u64>) -> bool {
+        let _ = range;
+        false
+    }
+
     /// Says that a range will be read soon. A source that can fetch it beforehand may do that.
     fn will_read(&self, range: Range<u64>) {
         let _ = range;
@@ -152,13 +166,17 @@ impl SystemFile {
     }
 }
 
-/// Whether a byte is in memory, as far as the system tells.
+/// Whether a range is in memory, as far as the system tells. What is there at both ends is taken for all of it:
+/// where it is not, reading waits.
 #[cfg(target_os = "linux")]
-fn is_cached(file: &std::fs::File, at: u64) -> bool {
+fn is_ready(file: &std::fs::File, range: &Range<u64>) -> bool {
     use rustix::io::{ReadWriteFlags, preadv2};
-    let mut byte = [0];
-    let mut target = [std::io::IoSliceMut::new(&mut byte)];
-    preadv2(file, &mut target, at, ReadWriteFlags::NOWAIT).is_ok()
+    let is_cached = |at: u64| {
+        let mut byte = [0];
+        let mut target = [std::io::IoSliceMut::new(&mut byte)];
+        preadv2(file, &mut target, at, ReadWriteFlags::NOWAIT).is_ok()
+    };
+    range.is_empty() || is_cached(range.start) && is_cached(range.end - 1)
 }
 
 #[cfg(unix)]
@@ -178,6 +196,15 @@ impl ReadAt for SystemFile {
         Ok(self.with_file(|file| file.read_exact_at(target, range.start))?)
     }
 
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    #[cfg(target_os = "linux")]
+    fn is_ready(&self, range: Range<u64>) -> bool {
+        self.with_file(|file| Ok(is_ready(file, &range))).unwrap_or(false)
+    }
+
     #[cfg(target_os = "linux")]
     fn will_read(&self, range: Range<u64>) {
         use rustix::fs::{Advice, fadvise};
@@ -186,9 +213,8 @@ impl ReadAt for SystemFile {
         };
         // It is a hint, which the system may refuse.
         let _ = self.with_file(|file| {
-            // Asking for what is in memory takes as long as copying a tenth of it. What is there at both ends
-            // is taken for all of it: where it is not, reading waits.
-            if !(is_cached(file, range.start) && is_cached(file, range.end - 1)) {
+            // Asking for what is in memory takes as long as copying a tenth of it.
+            if !is_ready(file, &range) {
                 fadvise(file, range.start, Some(len), Advice::WillNeed)?;
             }
             Ok(())
@@ -211,6 +237,14 @@ impl ReadAt for Buffer {
             Error::corrupt(format!("bytes {range:?} of a file of {}", self.len()))
         })?;
         Ok(self.slice_with_length(at, len))
+    }
+
+    fn is_local(&self) -> bool {
+        true
+    }
+
+    fn is_ready(&self, _: Range<u64>) -> bool {
+        true
     }
 }
 

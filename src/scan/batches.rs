@@ -7,12 +7,14 @@ use arrow_array::{RecordBatch, RecordBatchReader};
 use arrow_schema::{ArrowError, Schema, SchemaRef};
 
 use super::bind::Binder;
-use super::chunks::{By, ChunkScan, HostSource, Windows};
+use super::chunks::{ChunkScan, HostSource};
 use super::window::Window;
+use super::windows::{Scanner, Windows};
 use super::{Gathered, Scan};
 use crate::chunk::MAX_CHUNK_ROWS;
 use crate::engine::Engine;
 use crate::error::Result;
+use crate::memory::Budget;
 
 /// Chunks that are decoded at a time for each thread of the CPU, and by a GPU.
 const CHUNKS_OF_THREAD: usize = 2;
@@ -32,7 +34,7 @@ pub struct Batches<'a> {
 struct Reading<'a> {
     chunks: ChunkScan<'a>,
     windows: Windows<Window>,
-    by: By,
+    scanner: Scanner,
 }
 
 impl<'a> Scan<'a> {
@@ -61,8 +63,8 @@ impl<'a> Scan<'a> {
     /// ```
     ///
     /// # Errors
-    /// As [`Scan::gather`]: at once if the filter or a name does not fit the columns, otherwise from
-    /// [`Batches::next_batch`].
+    /// As [`Scan::gather`]: at once if the filter or a name does not fit the columns, or if a chunk cannot be read by
+    /// which [`Engine::auto`] chooses, otherwise from [`Batches::next_batch`].
     pub fn batches<S: AsRef<str>>(&self, names: &[S], engine: &Engine) -> Result<Batches<'a>> {
         let batches = |chunks, wanted, schema, queue| {
             let engine = engine.clone();
@@ -72,14 +74,15 @@ impl<'a> Scan<'a> {
             let (source, wanted) =
                 self.bind(|binder: &mut Binder<'_>| Gathered::of(names, binder))?;
             if let HostSource::Chunks(chunks) = source {
-                let by = By::of(engine)?;
-                let most = match by {
-                    By::Cpu => CHUNKS_OF_THREAD * rayon::current_num_threads(),
-                    By::Device(_) | By::Devices => CHUNKS_OF_DEVICE,
+                let columns = &wanted.columns;
+                let scanner = Scanner::new(engine, &chunks, columns, columns.len())?;
+                let most = match scanner.is_cpu() {
+                    true => CHUNKS_OF_THREAD * rayon::current_num_threads(),
+                    false => CHUNKS_OF_DEVICE,
                 };
                 let schema = wanted.schema(&|column| chunks.field(column));
-                let windows = chunks.begin(by.window_bytes(), most);
-                let reading = Reading { chunks, windows, by };
+                let windows = chunks.begin(scanner.window_bytes(), most);
+                let reading = Reading { chunks, windows, scanner };
                 return Ok(batches(Some(reading), wanted, schema, VecDeque::new()));
             }
         }
@@ -107,13 +110,16 @@ impl Batches<'_> {
             }
             let Some(mut reading) = self.chunks.take() else { return Ok(None) };
             let limit = self.engine.memory_limit();
-            let Reading { chunks, windows, by } = &mut reading;
-            let read = |window: &[(usize, usize)]| chunks.read(window, by);
-            let gathered = chunks.step(windows, read, |scan, _| {
-                let wanted = &self.wanted.columns;
-                let batch = scan.in_memory().gather(wanted, limit, &self.engine)?;
+            let Reading { chunks, windows, scanner } = &mut reading;
+            let read = |window: &[(usize, usize)]| scanner.read(chunks, window);
+            let gathered = chunks.step(windows, read, |window, of_window| {
+                let budget = Budget::new(limit);
+                let batch = scanner.scan(chunks, window, of_window, |part, engine| {
+                    part.gather(&self.wanted.columns, &budget, engine)
+                })?;
                 self.wanted.with_joined(batch, limit)
             });
+            scanner.remember(&self.engine, gathered.is_ok());
             match gathered {
                 Ok(Some(batch)) => self.queue = parts(&batch),
                 Ok(None) => return Ok(None),

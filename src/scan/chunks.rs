@@ -1,20 +1,16 @@
 //! Scans of columns that are in host memory, or are read on demand, from a file for example.
 //!
 //! ```text
-//! chunks that bounds and filters leave  [0 2 3]   [5 6 9]   [10 11]
-//! read, by threads of the pool          ####----- ####----- ####
-//! scanned, by the engine                     #######   #######   ####
+//! Scan --bind--> HostSource   Memory: columns                        -->  HostScan
+//!                             Chunks: those that bounds and filters  -->  windows or chunks (windows.rs):
+//!                                     leave, of a ChunkSource             HostScan or DeviceWindow
 //! ```
 //!
-//! Chunks are read a window at a time: neighbours that have a limited number of bytes in the columns that are
-//! used ([`ChunkSource::window_bytes`]). While a window is scanned like columns in host memory ([`HostScan`]),
-//! the next one is read: two are in memory. The source is told of those after it, so that a disk can fetch
-//! them. A window that one GPU scans is copied there while it is read ([`Landing`]), and is not kept by the host
-//! ([`DeviceWindow`]). Window results are combined in the order of chunks, so that they equal those of columns in
+//! What comes of windows is put together in the order of chunks, so that it equals what comes of columns in
 //! memory.
 
 use std::borrow::Cow;
-use std::ops::Range;
+use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder, i256};
@@ -23,20 +19,22 @@ use rayon::prelude::*;
 
 use super::aggregate::{Plan, State};
 use super::bounds::{self, ChunkFacts};
+use super::cpu::group::Tables;
 use super::group::{GroupTable, Grouping};
 use super::host::HostScan;
 use super::order::RowSet;
 use super::predicate::Predicate;
-use super::window::{DeviceWindow, InMemory, Window};
+use super::window::{DeviceWindow, InMemory};
+use super::windows::{DEVICE_BYTES, READ_AHEAD, Scanner, cpu_bytes};
 use super::{bounds_of, gathered, integer_bounds, membership};
 use crate::bloom::BloomFilter;
 use crate::chunk::Statistics;
-use crate::column::{self, CompressedColumn, array_bytes, physical_of};
+use crate::column::{self, CompressedColumn, physical_of};
 use crate::device::{CompressedDeviceBatch, DeviceColumn, LandedChunk, Landing};
 use crate::encoding::Physical;
 use crate::engine::Engine;
 use crate::error::{Error, Result};
-use crate::memory::MemoryLimit;
+use crate::memory::{Budget, MemoryLimit};
 use crate::ranges::{Key, Share};
 
 /// A source of compressed chunks that are read on demand: a scan reads the columns that it uses, and of them
@@ -62,6 +60,8 @@ pub(crate) trait ChunkSource: std::fmt::Debug + Sync {
     fn announce(&self, columns: &[usize], chunks: &[usize], will_read: bool);
     /// An error of a chunk, with the names that this and what it lies in have.
     fn place(&self, chunk: usize, error: Error) -> Error;
+    /// Whether chunks are read as fast one by one as many together, by any number of threads.
+    fn is_fast_by_chunk(&self) -> bool;
     /// Reads some chunks of some columns, which are validated. Errors name file, column and chunk.
     fn read(&self, columns: &[usize], chunks: &[usize]) -> Result<Vec<CompressedColumn>>;
     /// The same, to a device: the chunks of each column.
@@ -73,45 +73,16 @@ pub(crate) trait ChunkSource: std::fmt::Debug + Sync {
     ) -> Result<Vec<Vec<LandedChunk>>>;
 }
 
-/// Bytes of a window for each thread of the CPU, and the least and the most of all together: windows are
-/// small, so that scans begin early, and have chunks for all threads.
-const THREAD_BYTES: u64 = 1 << 20;
-const LEAST_BYTES: u64 = 8 << 20;
-const MOST_BYTES: u64 = 64 << 20;
-/// Bytes of a window that devices scan, which is one copy and some launches.
-const DEVICE_BYTES: u64 = 128 << 20;
-/// Windows that are announced before they are read.
-const AHEAD: usize = 4;
-
 /// A scan whose columns and filter are known.
 pub(super) enum HostSource<'a> {
     Memory(HostScan<'a>),
     Chunks(ChunkScan<'a>),
 }
 
-/// Windows of a scan, of which one is read ahead.
-pub(super) struct Windows<W> {
-    ranges: Vec<Range<usize>>,
-    /// The next one.
-    at: usize,
-    /// It, or why it could not be read.
-    read: Option<Result<W>>,
-}
-
-/// Who scans windows.
-#[derive(Debug)]
-pub(super) enum By {
-    Cpu,
-    /// One GPU, to which chunks are copied while they are read.
-    Device(Landing),
-    /// GPUs, maybe beside the CPU: who gets which chunks is decided once they are read.
-    Devices,
-}
-
 /// A scan of columns that are read.
 pub(super) struct ChunkScan<'a> {
     source: &'a dyn ChunkSource,
-    predicate: Predicate,
+    predicate: Arc<Predicate>,
     /// The columns that it uses, by their numbers in predicates.
     used: Vec<usize>,
     /// Chunks that may have rows which are kept, and the first row of each.
@@ -141,18 +112,41 @@ impl<'a> ChunkScan<'a> {
             None => membership::chunks_not_excluded(source, &predicate, &used, chunks)?,
             Some(_) => chunks,
         };
-        let mut scan = Self { source, predicate: Predicate::Constant(true), used, chunks };
+        let all = Arc::new(Predicate::Constant(true));
+        let mut scan = Self { source, predicate: all, used, chunks };
         predicate.fit(&|column| scan.bounds(column))?;
-        scan.predicate = predicate;
+        scan.predicate = Arc::new(predicate);
         Ok(scan)
     }
 
+    pub fn source(&self) -> &'a dyn ChunkSource {
+        self.source
+    }
+
+    /// Chunks that may have rows which are kept, and the first row of each.
+    pub fn chunks(&self) -> &[(usize, usize)] {
+        &self.chunks
+    }
+
+    /// Bytes of a chunk in all columns that are used.
+    pub fn bytes_of(&self, (chunk, _): &(usize, usize)) -> u64 {
+        let bytes = self.used.iter().map(|column| self.source.bytes(*column, *chunk));
+        bytes.fold(0, u64::saturating_add)
+    }
+
+    /// Bytes of some chunks in these.
+    pub fn bytes_of_all(&self, chunks: &[(usize, usize)]) -> u64 {
+        chunks.iter().map(|chunk| self.bytes_of(chunk)).fold(0, u64::saturating_add)
+    }
+
     /// Bytes of all that is read.
-    fn bytes(&self) -> u64 {
-        let of_chunk = |(chunk, _): &(usize, usize)| -> u64 {
-            self.used.iter().map(|column| self.source.bytes(*column, *chunk)).sum()
-        };
-        self.chunks.iter().map(of_chunk).fold(0, u64::saturating_add)
+    pub fn bytes(&self) -> u64 {
+        self.bytes_of_all(&self.chunks)
+    }
+
+    /// Says that some chunks will be read soon, or, after that, that they will not.
+    pub fn announce(&self, chunks: &[(usize, usize)], will_read: bool) {
+        self.source.announce(&self.used, &numbers(chunks), will_read);
     }
 
     /// The field of a column.
@@ -180,31 +174,12 @@ impl<'a> ChunkScan<'a> {
 
     /// Reads everything at once.
     fn read_all(&self) -> Result<HostScan<'static>> {
-        self.source.announce(&self.used, &numbers(&self.chunks), true);
-        let read = self.read_to_host(&self.chunks);
-        if read.is_err() {
-            self.source.announce(&self.used, &numbers(&self.chunks), false);
-        }
-        read
+        self.announce(&self.chunks, true);
+        self.read_to_host(&self.chunks).inspect_err(|_| self.announce(&self.chunks, false))
     }
 
-    /// The chunks of each window, one window at least; `bytes` unless the source says how many.
-    fn windows(&self, bytes: u64) -> Vec<Range<usize>> {
-        let bytes_of = |(chunk, _): &(usize, usize)| {
-            self.used.iter().map(|column| self.source.bytes(*column, *chunk)).sum()
-        };
-        windows(self.chunks.iter().map(bytes_of), self.source.window_bytes().unwrap_or(bytes))
-    }
-
-    /// Reads a window for those who scan it.
-    pub fn read(&self, window: &[(usize, usize)], by: &By) -> Result<Window> {
-        match by {
-            By::Device(landing) => self.read_to(landing, window).map(Window::Device),
-            By::Cpu | By::Devices => self.read_to_host(window).map(Window::Host),
-        }
-    }
-
-    fn read_to_host(&self, window: &[(usize, usize)]) -> Result<HostScan<'static>> {
+    /// Reads some chunks to host memory.
+    pub fn read_to_host(&self, window: &[(usize, usize)]) -> Result<HostScan<'static>> {
         let chunks = numbers(window);
         let columns = self.source.read(&self.used, &chunks)?;
         Ok(HostScan {
@@ -214,7 +189,8 @@ impl<'a> ChunkScan<'a> {
         })
     }
 
-    fn read_to(&self, landing: &Landing, window: &[(usize, usize)]) -> Result<DeviceWindow> {
+    /// Reads some chunks to a device.
+    pub fn read_to(&self, landing: &Landing, window: &[(usize, usize)]) -> Result<DeviceWindow> {
         let landed = self.source.read_to(landing, &self.used, &numbers(window))?;
         let arrival = landing.arrival()?;
         let column = |(number, chunks): (usize, Vec<LandedChunk>)| {
@@ -230,92 +206,8 @@ impl<'a> ChunkScan<'a> {
         })
     }
 
-    /// The windows, of so many bytes and of at most so many chunks, before the first.
-    pub fn begin<W>(&self, bytes: u64, most_chunks: usize) -> Windows<W> {
-        let windows = self.windows(bytes).into_iter().flat_map(|range| {
-            // An empty one stays.
-            let parts = range.len().div_ceil(most_chunks).max(1);
-            (0..parts).map(move |part| {
-                let start = range.start + part * most_chunks;
-                start..range.end.min(start.saturating_add(most_chunks))
-            })
-        });
-        Windows { ranges: windows.collect(), at: 0, read: None }
-    }
-
-    /// Does `work` with the next window while the one behind it is read, and more are announced; nothing behind
-    /// the last.
-    pub fn step<W: Send, T>(
-        &self,
-        windows: &mut Windows<W>,
-        read: impl Fn(&[(usize, usize)]) -> Result<W> + Sync,
-        work: impl FnOnce(&W, &[(usize, usize)]) -> Result<T>,
-    ) -> Result<Option<T>> {
-        let window = |at: usize| windows.ranges.get(at).map(|range| &self.chunks[range.clone()]);
-        let announce = |at: usize| {
-            if let Some(window) = window(at) {
-                self.source.announce(&self.used, &numbers(window), true);
-            }
-        };
-        let Some(own) = window(windows.at) else { return Ok(None) };
-        let at = windows.at;
-        let current = match windows.read.take() {
-            Some(current) => current?,
-            None => {
-                announce(at);
-                rayon::in_place_scope(|scope| {
-                    scope.spawn(|_| (1..AHEAD).for_each(|ahead| announce(at + ahead)));
-                    read(own)
-                })?
-            }
-        };
-        let following = window(at + 1);
-        let mut next = None;
-        let result = rayon::in_place_scope(|scope| {
-            if let Some(following) = following {
-                scope.spawn(|_| {
-                    announce(at + AHEAD);
-                    next = Some(read(following));
-                });
-            }
-            work(&current, own)
-        });
-        let result = result.map_err(|error| self.placed(own, error));
-        windows.at += 1;
-        windows.read = next;
-        result.map(Some)
-    }
-
-    /// Says that the windows which were announced will not be read.
-    pub fn give_up<W>(&self, windows: &Windows<W>) {
-        for range in windows.ranges.iter().skip(windows.at).take(AHEAD) {
-            self.source.announce(&self.used, &numbers(&self.chunks[range.clone()]), false);
-        }
-    }
-
-    /// Does `work` with each window of so many bytes, in order.
-    fn for_each<W: Send, T>(
-        &self,
-        bytes: u64,
-        read: impl Fn(&[(usize, usize)]) -> Result<W> + Sync,
-        mut work: impl FnMut(&W, &[(usize, usize)]) -> Result<T>,
-    ) -> Result<Vec<T>> {
-        let mut windows = self.begin(bytes, usize::MAX);
-        let mut results = Vec::with_capacity(windows.ranges.len());
-        loop {
-            match self.step(&mut windows, &read, &mut work) {
-                Ok(Some(result)) => results.push(result),
-                Ok(None) => return Ok(results),
-                Err(error) => {
-                    self.give_up(&windows);
-                    return Err(error);
-                }
-            }
-        }
-    }
-
     /// An error whose chunk is one of a window.
-    fn placed(&self, window: &[(usize, usize)], error: Error) -> Error {
+    pub fn placed(&self, window: &[(usize, usize)], error: Error) -> Error {
         let chunk = error.place().and_then(|place| window.get(place.chunk?));
         match chunk {
             Some((chunk, _)) => self.source.place(*chunk, error),
@@ -361,7 +253,8 @@ pub(crate) fn copied_to_device(
     let scan = ChunkScan::new(source, Predicate::Constant(true), columns, None)?;
     let landing = Landing::new(context)?;
     let read = |window: &[(usize, usize)]| scan.read_to(&landing, window);
-    scan.for_each(DEVICE_BYTES, read, |window, _| {
+    // Memory of more windows is more that has to be found beside the columns: it takes longer.
+    scan.for_each((DEVICE_BYTES, 1), read, |window, _| {
         for (column, parts) in window.columns.iter().zip(&mut of_columns) {
             // The memory of a window is shared by its columns, and has gaps.
             let part = column.compacted();
@@ -375,26 +268,8 @@ pub(crate) fn copied_to_device(
     Ok(CompressedDeviceBatch::new(context.clone(), schema, columns, rows))
 }
 
-/// Ranges of chunks, given the bytes of each: neighbours that have at most so many together, or one that has
-/// more. There is one range at least, which may be empty.
-pub(crate) fn windows(bytes: impl Iterator<Item = u64>, most: u64) -> Vec<Range<usize>> {
-    let mut windows = vec![Range::default()];
-    let mut in_last = 0_u64;
-    for (at, own) in bytes.enumerate() {
-        in_last = in_last.saturating_add(own);
-        match windows.last_mut() {
-            Some(last) if last.start == last.end || in_last <= most => last.end = at + 1,
-            _ => {
-                windows.push(at..at + 1);
-                in_last = own;
-            }
-        }
-    }
-    windows
-}
-
 /// The numbers of the chunks of a window.
-fn numbers(window: &[(usize, usize)]) -> Vec<usize> {
+pub(super) fn numbers(window: &[(usize, usize)]) -> Vec<usize> {
     window.iter().map(|(chunk, _)| *chunk).collect()
 }
 
@@ -410,30 +285,6 @@ pub(super) fn facts_of(source: &dyn ChunkSource, column: usize, chunk: usize) ->
     }
 }
 
-impl By {
-    /// Who scans for an engine.
-    pub fn of(engine: &Engine) -> Result<Self> {
-        Ok(match (engine.only_device(), engine.device()) {
-            (Some(context), _) => Self::Device(Landing::new(context)?),
-            (None, Some(_)) => Self::Devices,
-            (None, None) => Self::Cpu,
-        })
-    }
-
-    /// Bytes of a window.
-    pub fn window_bytes(&self) -> u64 {
-        match self {
-            Self::Device(_) | Self::Devices => DEVICE_BYTES,
-            Self::Cpu => cpu_bytes(),
-        }
-    }
-}
-
-/// Bytes of a window that the CPU scans.
-fn cpu_bytes() -> u64 {
-    (rayon::current_num_threads() as u64 * THREAD_BYTES).clamp(LEAST_BYTES, MOST_BYTES)
-}
-
 impl<'a> HostSource<'a> {
     /// The scan with all its chunks in memory.
     pub fn read_all(self) -> Result<HostScan<'a>> {
@@ -443,20 +294,22 @@ impl<'a> HostSource<'a> {
         }
     }
 
-    /// Does `work` with each part that is in memory, in order.
-    fn for_each_window<T>(
+    /// Does `work` with each part that is in memory, of which it reads the values of columns with so much effort
+    /// (see [`HostScan::work`]); what has come of them, in order. The CPU may do several parts at a time.
+    fn each_part<T: Send>(
         &self,
         engine: &Engine,
-        mut work: impl FnMut(&dyn InMemory) -> Result<T>,
+        (reads, effort): (&[usize], usize),
+        work: impl Fn(&dyn InMemory, &Engine) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
-        match self {
-            Self::Memory(scan) => Ok(vec![work(scan)?]),
-            Self::Chunks(scan) => {
-                let by = By::of(engine)?;
-                let read = |window: &[(usize, usize)]| scan.read(window, &by);
-                scan.for_each(by.window_bytes(), read, |window, _| work(window.in_memory()))
-            }
-        }
+        let scan = match self {
+            Self::Memory(scan) => return Ok(vec![work(scan, engine)?]),
+            Self::Chunks(scan) => scan,
+        };
+        let scanner = Scanner::new(engine, scan, reads, effort)?;
+        let results = scanner.each_part(scan, work);
+        scanner.remember(engine, results.is_ok());
+        results
     }
 
     /// The least and the greatest value of a column of integers, as [`bounds_of`] gives them.
@@ -484,7 +337,7 @@ impl<'a> HostSource<'a> {
 
     /// See [`Scan::mask`](super::Scan::mask).
     pub fn mask(&self, engine: &Engine) -> Result<BooleanArray> {
-        let mut masks = self.for_each_window(engine, |scan| scan.mask(engine))?;
+        let mut masks = self.each_part(engine, (&[], 0), |part, engine| part.mask(engine))?;
         Ok(match self {
             Self::Memory(_) => masks.remove(0),
             Self::Chunks(scan) => BooleanArray::new(scan.all_bits(&masks), None),
@@ -493,19 +346,19 @@ impl<'a> HostSource<'a> {
 
     /// See [`Scan::count`](super::Scan::count).
     pub fn count(&self, engine: &Engine) -> Result<usize> {
-        Ok(self.for_each_window(engine, |scan| scan.count(engine))?.into_iter().sum())
+        let counts = self.each_part(engine, (&[], 0), |part, engine| part.count(engine))?;
+        Ok(counts.into_iter().sum())
     }
 
     /// What the kept rows come to.
     pub fn aggregate(&self, plans: &mut [Plan], engine: &Engine) -> Result<Vec<State>> {
         plans.iter_mut().try_for_each(|plan| plan.fit(&|column| self.bounds(column)))?;
         let plans: Vec<&Plan> = plans.iter().collect();
-        let mut states: Vec<State> = plans.iter().map(|plan| plan.start()).collect();
-        self.for_each_window(engine, |scan| {
-            states = scan.aggregate(&plans, std::mem::take(&mut states), engine)?;
-            Ok(())
-        })?;
-        Ok(states)
+        let reads: Vec<usize> = plans.iter().flat_map(|plan| plan.columns_read()).collect();
+        let aggregate = |part: &dyn InMemory, engine: &Engine| part.aggregate(&plans, engine);
+        let found = self.each_part(engine, (&reads, plans.len()), aggregate)?;
+        let start = plans.iter().map(|plan| plan.start()).collect();
+        Ok(found.into_iter().fold(start, |states, found| found.after(&plans, states)))
     }
 
     /// The groups of the kept rows, or of those that a filter keeps as well.
@@ -515,30 +368,22 @@ impl<'a> HostSource<'a> {
         grouping: Grouping<'_>,
         engine: &Engine,
     ) -> Result<GroupTable> {
-        let mut found: Option<GroupTable> = None;
-        self.for_each_window(engine, |scan| {
-            let table = scan.groups(filter, grouping, engine)?;
-            found = Some(match found.take() {
-                None => table,
-                Some(before) => before.merge(table)?,
-            });
-            Ok(())
+        let (tables, mut reads) = (Tables::new(grouping), grouping.reads());
+        if let Some(filter) = filter {
+            filter.values_read(&mut |column| reads.push(column));
+        }
+        self.each_part(engine, (&reads, grouping.effort()), |part, engine| {
+            part.add_groups(filter, &tables, engine)
         })?;
-        Ok(found.expect("there is a window"))
+        tables.merged()
     }
 
     /// See [`Scan::gather`](super::Scan::gather).
     pub fn gather(&self, wanted: &[usize], engine: &Engine) -> Result<RecordBatch> {
-        let mut limit = engine.memory_limit();
-        if let Self::Chunks(chunks) = self {
-            limit = limit.of_input(chunks.bytes());
-        }
-        let batches = self.for_each_window(engine, |scan| {
-            let batch = scan.gather(wanted, limit, engine)?;
-            limit = limit.after(bytes_of(&batch));
-            Ok(batch)
-        })?;
-        concat_batches(batches)
+        let budget = self.budget(engine.memory_limit());
+        concat_batches(self.each_part(engine, (wanted, wanted.len()), |part, engine| {
+            part.gather(wanted, &budget, engine)
+        })?)
     }
 
     /// The values of some columns in rows that have been found, by the CPU.
@@ -546,29 +391,29 @@ impl<'a> HostSource<'a> {
         &self,
         rows: RowSet<'_>,
         wanted: &[usize],
-        mut limit: MemoryLimit,
+        limit: MemoryLimit,
     ) -> Result<RecordBatch> {
-        let batches = match self {
+        let budget = self.budget(limit);
+        concat_batches(match self {
             Self::Memory(scan) => {
-                vec![scan.gather_rows(&rows.bits(0..scan.rows()), wanted, limit)?]
+                vec![scan.gather_rows(&rows.bits(0..scan.rows()), wanted, &budget)?]
             }
             Self::Chunks(chunks) => {
-                limit = limit.of_input(chunks.bytes());
                 let read = |window: &[(usize, usize)]| chunks.read_to_host(window);
-                chunks.for_each(cpu_bytes(), read, |scan, window| {
-                    let batch = scan.gather_rows(&chunks.bits_of(window, rows), wanted, limit)?;
-                    limit = limit.after(bytes_of(&batch));
-                    Ok(batch)
+                chunks.for_each((cpu_bytes(), READ_AHEAD), read, |scan, window| {
+                    scan.gather_rows(&chunks.bits_of(window, rows), wanted, &budget)
                 })?
             }
-        };
-        concat_batches(batches)
+        })
     }
-}
 
-/// Bytes of the values of gathered rows.
-fn bytes_of(batch: &RecordBatch) -> u64 {
-    batch.columns().iter().map(|array| array_bytes(array) as u64).sum()
+    /// What all parts together may be gathered to.
+    fn budget(&self, limit: MemoryLimit) -> Budget {
+        Budget::new(match self {
+            Self::Memory(_) => limit,
+            Self::Chunks(chunks) => limit.of_input(chunks.bytes()),
+        })
+    }
 }
 
 /// The rows of all windows, of which there is at least one.
@@ -590,23 +435,4 @@ fn concat_batches(mut batches: Vec<RecordBatch>) -> Result<RecordBatch> {
     };
     let arrays = pieces.into_par_iter().zip(fields.par_iter()).map(column);
     gathered(fields.iter(), arrays.collect::<Result<_>>()?, rows)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::windows;
-
-    #[test]
-    fn windows_have_what_fits() {
-        let of = |bytes: &[u64], most| -> Vec<(usize, usize)> {
-            let windows = windows(bytes.iter().copied(), most).into_iter();
-            windows.map(|window| (window.start, window.end)).collect()
-        };
-        assert_eq!(of(&[], 10), [(0, 0)]);
-        assert_eq!(of(&[3, 3, 4, 1], 10), [(0, 3), (3, 4)]);
-        assert_eq!(of(&[11, 1, 20, 9, 1], 10), [(0, 1), (1, 2), (2, 3), (3, 5)]);
-        assert_eq!(of(&[0, 0, 5], 0), [(0, 2), (2, 3)]);
-        assert_eq!(of(&[u64::MAX, 2, 1], u64::MAX - 1), [(0, 1), (1, 3)]);
-        assert_eq!(of(&[1, 1, 1], 0), [(0, 1), (1, 2), (2, 3)]);
-    }
 }

@@ -20,32 +20,33 @@ use arrow_array::{ArrayRef, BooleanArray, RecordBatch, new_empty_array};
 use arrow_buffer::{BooleanBuffer, BooleanBufferBuilder};
 use rayon::prelude::*;
 
-use super::aggregate::{self, Plan, State};
+use super::aggregate::Plan;
+use super::cpu::group::Tables;
 use super::cpu::{self, Filter};
 use super::device::{self, DeviceScan, Selection};
 use super::gathered;
-use super::group::{GroupTable, Grouping};
+use super::group::GroupTable;
 use super::predicate::Predicate;
-use super::window::InMemory;
-use crate::column::{self, CompressedColumn};
+use super::window::{Aggregated, InMemory};
+use crate::column::{self, CompressedColumn, array_bytes};
 use crate::decode::decodes_on_device;
 use crate::device::{Context, DeviceColumn, Marks};
 use crate::engine::{Asked, Engine};
 use crate::error::{Error, Result};
 use crate::lanes::{Mask, VECTOR, mask};
-use crate::memory::MemoryLimit;
+use crate::memory::{Budget, MemoryLimit};
 use crate::transfer::shared::{Fits, LONG_SPANS, Shares, Unit, Workers, share};
 
 /// A scan whose columns and filter are known.
 pub(super) struct HostScan<'a> {
     /// Those that it uses, by their numbers in predicates.
     pub columns: Vec<Cow<'a, CompressedColumn>>,
-    pub predicate: Predicate,
+    pub predicate: Arc<Predicate>,
     pub chunk_rows: Vec<usize>,
 }
 
 /// What has come of chunks on the CPU, one by one, or of all of a span on a device.
-enum Part<C, D> {
+pub(super) enum Part<C, D> {
     Chunks(Vec<C>),
     Span(D),
 }
@@ -85,12 +86,7 @@ impl InMemory for HostScan<'_> {
         Ok(parts.into_iter().map(count).sum())
     }
 
-    fn aggregate(
-        &self,
-        plans: &[&Plan],
-        before: Vec<State>,
-        engine: &Engine,
-    ) -> Result<Vec<State>> {
+    fn aggregate(&self, plans: &[&Plan], engine: &Engine) -> Result<Aggregated> {
         let columns = self.columns();
         let reads: Vec<usize> = plans.iter().flat_map(|plan| plan.columns_read()).collect();
         let of_chunk = |_: &Self, index, filter: &Filter<'_>, rows| {
@@ -98,38 +94,30 @@ impl InMemory for HostScan<'_> {
         };
         let on_device = |scan: &mut DeviceScan<'_>| scan.aggregate(&self.predicate, plans);
         let parts = self.parts_of(engine, &reads, plans.len(), &of_chunk, &on_device)?;
-        Ok(parts.into_iter().fold(before, |states, (_, part)| match part {
-            Part::Span(found) => found.after(plans, states),
-            Part::Chunks(chunks) => aggregate::joined(chunks, states),
-        }))
+        Ok(Aggregated(parts.into_iter().map(|(_, part)| part).collect()))
     }
 
-    fn groups(
+    fn add_groups(
         &self,
         filter: Option<&Predicate>,
-        grouping: Grouping<'_>,
+        tables: &Tables<'_>,
         engine: &Engine,
-    ) -> Result<GroupTable> {
+    ) -> Result<()> {
         if filter.is_some() {
-            let columns = self.columns.iter().map(|column| Cow::Borrowed(column.as_ref()));
-            let predicate = self.predicate.clone().and(filter);
-            let chunk_rows = self.chunk_rows.clone();
-            let scan = HostScan { columns: columns.collect(), predicate, chunk_rows };
-            return scan.groups(None, grouping, engine);
+            return self.filtered(filter).add_groups(None, tables, engine);
         }
+        let grouping = tables.grouping();
         let (columns, reads) = (self.columns(), grouping.reads());
+        let of_chunk = |index, table: &mut GroupTable| {
+            self.chunk(&columns, index, |_, index, filter, _| {
+                cpu::group::chunk(grouping, filter, &columns, index, table)
+            })
+        };
         let on_device = |scan: &mut DeviceScan<'_>| scan.groups(&self.predicate, grouping);
         engine.run(
-            || self.work(engine, &reads, grouping.plans.len() + grouping.keys.len()),
-            || {
-                cpu::group::tables(self.chunk_rows.len(), grouping, |index, table| {
-                    let of_chunk = |_: &Self, index, filter: &Filter<'_>, _| {
-                        cpu::group::chunk(grouping, filter, &columns, index, table)
-                    };
-                    self.chunk(&columns, index, of_chunk)
-                })
-            },
-            |context| self.on(context, &self.needed(&reads), &mut (), on_device),
+            || self.work(engine, &reads, grouping.effort()),
+            || tables.add_chunks(self.chunk_rows.len(), of_chunk),
+            |context| tables.add(self.on(context, &self.needed(&reads), &mut (), on_device)?),
             |workers| {
                 let of_chunk = |_: &Self, index, filter: &Filter<'_>, _| {
                     let mut table = grouping.table();
@@ -138,22 +126,25 @@ impl InMemory for HostScan<'_> {
                 };
                 let used = self.columns.len();
                 let (parts, shares) = self.shared(workers, &reads, used, &of_chunk, &on_device)?;
-                let tables = parts.into_iter().flat_map(|(_, part)| match part {
+                let found = parts.into_iter().flat_map(|(_, part)| match part {
                     Part::Chunks(tables) => tables,
                     Part::Span(table) => vec![table],
                 });
-                Ok((tables.into_iter().try_fold(grouping.table(), GroupTable::merge)?, shares))
+                tables.add(found.into_iter().try_fold(grouping.table(), GroupTable::merge)?)?;
+                Ok(((), shares))
             },
         )
     }
 
-    fn gather(&self, wanted: &[usize], limit: MemoryLimit, engine: &Engine) -> Result<RecordBatch> {
+    fn gather(&self, wanted: &[usize], budget: &Budget, engine: &Engine) -> Result<RecordBatch> {
         engine.run(
             || self.work(engine, wanted, wanted.len()),
-            || self.gathered(self.each_chunk(Self::chunk_masks)?, wanted, limit),
+            || self.gather_masks(&self.each_chunk(Self::chunk_masks)?, wanted, budget),
             |context| {
-                self.on(context, &self.needed(wanted), &mut (), |scan| {
-                    gather_on_device(scan, &self.predicate, wanted, limit)
+                budget.one_part(bytes_of, |limit| {
+                    self.on(context, &self.needed(wanted), &mut (), |scan| {
+                        gather_on_device(scan, &self.predicate, wanted, limit)
+                    })
                 })
             },
             |workers| {
@@ -168,7 +159,9 @@ impl InMemory for HostScan<'_> {
                         (self.masks_of(parts), shares)
                     }
                 };
-                let (batch, gathered) = self.gather_shared(workers, masks, wanted, limit)?;
+                let bytes = |(batch, _): &(RecordBatch, Shares)| bytes_of(batch);
+                let (batch, gathered) = budget
+                    .one_part(bytes, |limit| self.gather_shared(workers, &masks, wanted, limit))?;
                 Ok((batch, found.and(gathered)))
             },
         )
@@ -176,19 +169,28 @@ impl InMemory for HostScan<'_> {
 }
 
 impl HostScan<'_> {
+    /// A scan of those of the kept rows that another filter keeps as well.
+    fn filtered(&self, filter: Option<&Predicate>) -> HostScan<'_> {
+        HostScan {
+            columns: self.columns.iter().map(|column| Cow::Borrowed(column.as_ref())).collect(),
+            predicate: Arc::new(self.predicate.as_ref().clone().and(filter)),
+            chunk_rows: self.chunk_rows.clone(),
+        }
+    }
+
     /// The values of some columns in rows that have been found, by the CPU.
     pub fn gather_rows(
         &self,
         rows: &BooleanBuffer,
         wanted: &[usize],
-        limit: MemoryLimit,
+        budget: &Budget,
     ) -> Result<RecordBatch> {
         let mut start = 0;
         let masks = self.chunk_rows.iter().map(|of_chunk| {
             start += of_chunk;
             masks_of_bits(&rows.slice(start - of_chunk, *of_chunk))
         });
-        self.gathered(masks.collect(), wanted, limit)
+        self.gather_masks(&masks.collect::<Vec<_>>(), wanted, budget)
     }
 
     /// As [`HostScan::parts_of`] of rows that are kept.
@@ -347,33 +349,40 @@ impl HostScan<'_> {
         spans(workers, &for_devices, all, fits, &of_chunk, &span)
     }
 
-    /// The kept values of some columns, by the CPU.
-    fn gathered(
+    /// The kept values of some columns, by the CPU, given the masks of all chunks.
+    fn gather_masks(
         &self,
-        masks: Vec<ChunkMasks>,
+        masks: &[ChunkMasks],
         wanted: &[usize],
-        limit: MemoryLimit,
+        budget: &Budget,
     ) -> Result<RecordBatch> {
-        let columns = self.check_gathered(&masks, wanted, limit)?;
+        let columns = self.wanted(wanted);
         let gather = |column: &&CompressedColumn| -> Result<ArrayRef> {
             let pieces: Vec<Vec<ArrayRef>> = (masks.par_iter().enumerate())
                 .map(|(index, masks)| kept_of_chunk(column, index, masks.as_deref()))
                 .collect::<Result<_>>()?;
             concatenated(column, pieces.into_iter().flatten().collect())
         };
-        let arrays = columns.par_iter().map(gather).collect::<Result<_>>()?;
-        gathered(columns.iter().map(|column| column.field()), arrays, kept(&masks))
+        let gather_all = || {
+            let arrays = columns.par_iter().map(gather).collect::<Result<_>>()?;
+            let fields = columns.iter().map(|column| column.field());
+            let batch = gathered(fields, arrays, kept(masks))?;
+            let bytes = bytes_of(&batch);
+            Ok((batch, bytes))
+        };
+        budget.reserve(|limit| self.check_gathered(masks, &columns, limit), gather_all)
     }
 
     /// The same, by workers.
     fn gather_shared(
         &self,
         workers: &Workers,
-        masks: Vec<ChunkMasks>,
+        masks: &[ChunkMasks],
         wanted: &[usize],
         limit: MemoryLimit,
     ) -> Result<(RecordBatch, Shares)> {
-        let columns = self.check_gathered(&masks, wanted, limit)?;
+        let columns = self.wanted(wanted);
+        self.check_gathered(masks, &columns, limit)?;
         let mut shares = Shares::of_host(workers);
         let of_chunk = |index: usize| -> Result<Vec<Vec<ArrayRef>>> {
             let of_column =
@@ -411,27 +420,33 @@ impl HostScan<'_> {
             .map(|(column, pieces)| concatenated(column, pieces))
             .collect::<Result<_>>()?;
         let fields = columns.iter().map(|column| column.field());
-        Ok((gathered(fields, arrays, kept(&masks))?, shares))
+        Ok((gathered(fields, arrays, kept(masks))?, shares))
     }
 
-    /// The columns whose values are wanted, once it is known that they do not take too much.
+    fn wanted(&self, wanted: &[usize]) -> Vec<&CompressedColumn> {
+        wanted.iter().map(|of| self.columns[*of].as_ref()).collect()
+    }
+
+    /// What the kept values of some columns take, once that is compared with a limit.
     fn check_gathered(
         &self,
         masks: &[ChunkMasks],
-        wanted: &[usize],
+        columns: &[&CompressedColumn],
         limit: MemoryLimit,
-    ) -> Result<Vec<&CompressedColumn>> {
+    ) -> Result<u64> {
         // Vectors that have some are decoded as a whole.
         let decoded = |(masks, rows): (&ChunkMasks, &usize)| {
             let some = masks.iter().flatten().filter(|mask| **mask != cpu::NONE).count();
             (some * VECTOR).min(*rows)
         };
         let decoded: Vec<usize> = masks.iter().zip(&self.chunk_rows).map(decoded).collect();
-        let columns: Vec<&CompressedColumn> =
-            wanted.iter().map(|of| self.columns[*of].as_ref()).collect();
-        column::check_kept_memory(limit, &columns, &decoded)?;
-        Ok(columns)
+        column::check_kept_memory(limit, columns, &decoded)
     }
+}
+
+/// Bytes of the values of gathered rows.
+pub(super) fn bytes_of(batch: &RecordBatch) -> u64 {
+    batch.columns().iter().map(|array| array_bytes(array) as u64).sum()
 }
 
 /// Most rows of a unit of several chunks. Chunks of constants and runs have few bytes, but the host

@@ -18,10 +18,11 @@ use arrow_buffer::i256;
 use arrow_schema::DataType;
 
 use super::bounds::{self, ChunkFacts};
-use super::chunks::{ChunkSource, facts_of, windows};
+use super::chunks::{ChunkSource, facts_of};
 use super::cpu;
 use super::literal::{self, Value};
 use super::predicate::{BytesForm, Predicate, Test};
+use super::windows::windows;
 use crate::bloom::{self, BloomFilter};
 use crate::chunk::Statistics;
 use crate::error::Result;

@@ -70,6 +70,7 @@ mod number;
 mod order;
 pub(crate) mod predicate;
 mod window;
+mod windows;
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -101,12 +102,13 @@ use crate::ranges::Key;
 use aggregate::{Plan, State};
 use bind::{Binder, Named};
 use chunks::{ChunkScan, HostSource};
-pub(crate) use chunks::{ChunkSource, copied_to_device, windows};
+pub(crate) use chunks::{ChunkSource, copied_to_device};
 use device::{DeviceScan, Selection};
 use host::HostScan;
 use join::{Join, JoinedColumn};
 use literal::Value;
 use predicate::Predicate;
+pub(crate) use windows::windows;
 
 /// A scan of a compressed batch: filters, then aggregates or the rows that are kept.
 ///
@@ -488,7 +490,7 @@ impl<'a> Scan<'a> {
             (None, _) => Vec::new(),
         };
         predicate.fit(&|column| bounds_of(borrowed[column]))?;
-        let scan = HostScan { columns, predicate, chunk_rows };
+        let scan = HostScan { columns, predicate: Arc::new(predicate), chunk_rows };
         Ok((HostSource::Memory(scan), more))
     }
 }

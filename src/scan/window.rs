@@ -5,15 +5,15 @@ use std::sync::Arc;
 
 use arrow_array::{BooleanArray, RecordBatch};
 
-use super::aggregate::{Plan, State};
+use super::aggregate::{Plan, State, joined};
+use super::cpu::group::Tables;
 use super::device::{self, DeviceScan, Selection};
-use super::group::{GroupTable, Grouping};
-use super::host::{HostScan, gather_on_device};
+use super::host::{HostScan, Part, bytes_of, gather_on_device};
 use super::predicate::Predicate;
 use crate::device::{Context, DeviceColumn};
 use crate::engine::Engine;
 use crate::error::Result;
-use crate::memory::MemoryLimit;
+use crate::memory::Budget;
 
 /// Chunks that are in memory.
 pub(super) trait InMemory {
@@ -23,20 +23,33 @@ pub(super) trait InMemory {
     /// See [`Scan::count`](super::Scan::count).
     fn count(&self, engine: &Engine) -> Result<usize>;
 
-    /// What the kept rows come to, after rows that came to `before`.
-    fn aggregate(&self, plans: &[&Plan], before: Vec<State>, engine: &Engine)
-    -> Result<Vec<State>>;
+    /// What the kept rows come to.
+    fn aggregate(&self, plans: &[&Plan], engine: &Engine) -> Result<Aggregated>;
 
-    /// The groups of the kept rows, or of those that a filter keeps as well.
-    fn groups(
+    /// Adds the groups of the kept rows, or of those that a filter keeps as well, to tables; nothing if that fails
+    /// on a device.
+    fn add_groups(
         &self,
         filter: Option<&Predicate>,
-        grouping: Grouping<'_>,
+        tables: &Tables<'_>,
         engine: &Engine,
-    ) -> Result<GroupTable>;
+    ) -> Result<()>;
 
     /// See [`Scan::gather`](super::Scan::gather).
-    fn gather(&self, wanted: &[usize], limit: MemoryLimit, engine: &Engine) -> Result<RecordBatch>;
+    fn gather(&self, wanted: &[usize], budget: &Budget, engine: &Engine) -> Result<RecordBatch>;
+}
+
+/// States of aggregates that are still those of parts: floats are added in the order of chunks.
+pub(super) struct Aggregated(pub Vec<Part<Vec<State>, device::Found>>);
+
+impl Aggregated {
+    /// The states after these parts, which follow `before`.
+    pub fn after(self, plans: &[&Plan], before: Vec<State>) -> Vec<State> {
+        self.0.into_iter().fold(before, |states, part| match part {
+            Part::Span(found) => found.after(plans, states),
+            Part::Chunks(chunks) => joined(chunks, states),
+        })
+    }
 }
 
 /// Chunks that have been read, by whoever scans them.
@@ -45,21 +58,12 @@ pub(super) enum Window {
     Device(DeviceWindow),
 }
 
-impl Window {
-    pub fn in_memory(&self) -> &dyn InMemory {
-        match self {
-            Self::Host(scan) => scan,
-            Self::Device(window) => window,
-        }
-    }
-}
-
 /// Chunks in the memory of a GPU, which scans them.
 pub(super) struct DeviceWindow {
     pub context: Arc<Context>,
     /// Those that the scan uses, by their numbers in predicates.
     pub columns: Vec<DeviceColumn>,
-    pub predicate: Predicate,
+    pub predicate: Arc<Predicate>,
     pub rows: usize,
 }
 
@@ -67,56 +71,52 @@ impl DeviceWindow {
     /// Does `work` with the columns, of which it needs the values of `reads`, and those that a filter needs.
     fn on<T>(
         &self,
-        engine: &Engine,
         filter: &Predicate,
         reads: &[usize],
         work: impl FnOnce(&mut DeviceScan<'_>) -> Result<T>,
     ) -> Result<T> {
-        engine.run_on(&self.context, || {
-            let needed = device::needed(filter, reads, self.columns.len());
-            let columns = device::readable(self.columns.iter(), &needed)?;
-            device::on_columns(&self.context, &columns, self.rows, &mut (), work)
-        })
+        let needed = device::needed(filter, reads, self.columns.len());
+        let columns = device::readable(self.columns.iter(), &needed)?;
+        device::on_columns(&self.context, &columns, self.rows, &mut (), work)
     }
 
-    fn select<T>(&self, engine: &Engine, work: impl FnOnce(&Selection) -> Result<T>) -> Result<T> {
-        let none = &[];
-        self.on(engine, &self.predicate, none, |scan| work(&scan.select(&self.predicate)?))
+    fn select<T>(&self, work: impl FnOnce(&Selection) -> Result<T>) -> Result<T> {
+        self.on(&self.predicate, &[], |scan| work(&scan.select(&self.predicate)?))
     }
 }
 
 impl InMemory for DeviceWindow {
-    fn mask(&self, engine: &Engine) -> Result<BooleanArray> {
-        self.select(engine, Selection::mask)
+    fn mask(&self, _: &Engine) -> Result<BooleanArray> {
+        self.select(Selection::mask)
     }
 
-    fn count(&self, engine: &Engine) -> Result<usize> {
-        self.select(engine, Selection::count)
+    fn count(&self, _: &Engine) -> Result<usize> {
+        self.select(Selection::count)
     }
 
-    fn aggregate(
-        &self,
-        plans: &[&Plan],
-        before: Vec<State>,
-        engine: &Engine,
-    ) -> Result<Vec<State>> {
+    fn aggregate(&self, plans: &[&Plan], _: &Engine) -> Result<Aggregated> {
         let reads: Vec<usize> = plans.iter().flat_map(|plan| plan.columns_read()).collect();
         let aggregate = |scan: &mut DeviceScan<'_>| scan.aggregate(&self.predicate, plans);
-        Ok(self.on(engine, &self.predicate, &reads, aggregate)?.after(plans, before))
+        let found = self.on(&self.predicate, &reads, aggregate)?;
+        Ok(Aggregated(vec![Part::Span(found)]))
     }
 
-    fn groups(
+    fn add_groups(
         &self,
         filter: Option<&Predicate>,
-        grouping: Grouping<'_>,
-        engine: &Engine,
-    ) -> Result<GroupTable> {
-        let predicate = self.predicate.clone().and(filter);
-        self.on(engine, &predicate, &grouping.reads(), |scan| scan.groups(&predicate, grouping))
+        tables: &Tables<'_>,
+        _: &Engine,
+    ) -> Result<()> {
+        let (grouping, predicate) = (tables.grouping(), self.predicate.as_ref().clone());
+        let predicate = predicate.and(filter);
+        let groups = |scan: &mut DeviceScan<'_>| scan.groups(&predicate, grouping);
+        tables.add(self.on(&predicate, &grouping.reads(), groups)?)
     }
 
-    fn gather(&self, wanted: &[usize], limit: MemoryLimit, engine: &Engine) -> Result<RecordBatch> {
+    fn gather(&self, wanted: &[usize], budget: &Budget, _: &Engine) -> Result<RecordBatch> {
         let filter = &self.predicate;
-        self.on(engine, filter, wanted, |scan| gather_on_device(scan, filter, wanted, limit))
+        budget.one_part(bytes_of, |limit| {
+            self.on(filter, wanted, |scan| gather_on_device(scan, filter, wanted, limit))
+        })
     }
 }

@@ -11,6 +11,8 @@ use arrow_array::{
 use arrow_buffer::Buffer;
 use lanepack::file::{Dataset, File, ReadAt, Writer};
 use lanepack::scan::{Expr, Lookup, Scan, col, count_distinct, count_rows, max, min, sum};
+#[cfg(lanepack_simt)]
+use lanepack::{Emulation, Reason};
 use lanepack::{Engine, Error, Options, columns, compress};
 
 use super::{engines, without_compiler};
@@ -63,10 +65,13 @@ fn files_are_scanned_as_columns_in_memory() {
             scan.clone().order_by([("price", true)]).limit(9).gather(&["day"], engine).unwrap(),
         ]
     };
-    for engine in engines() {
-        // All chunks at a time, a few, one.
-        for window in [u64::MAX, 20_000, 1] {
-            let file = file.clone().with_window_bytes(window);
+    for engine in engines().into_iter().chain(auto()).chain([Engine::cpu()]) {
+        // As the engine likes it; all chunks at a time, a few, one.
+        for window in [None, Some(u64::MAX), Some(20_000), Some(1)] {
+            let file = match window {
+                None => file.clone(),
+                Some(bytes) => file.clone().with_window_bytes(bytes),
+            };
             for filter in &filters {
                 let [expected, found] =
                     [Scan::new(&packed), file.scan()].map(|scan| match filter {
@@ -76,7 +81,8 @@ fn files_are_scanned_as_columns_in_memory() {
                 let cpu = Engine::cpu();
                 assert_eq!(found.mask(&engine).unwrap(), expected.mask(&cpu).unwrap());
                 assert_eq!(found.count(&engine).unwrap(), expected.count(&cpu).unwrap());
-                assert_eq!(all(&found, &engine), all(&expected, &cpu), "{window} {filter:?}");
+                let what = format!("{window:?} {filter:?}");
+                assert_eq!(all(&found, &engine), all(&expected, &cpu), "{what}");
                 let batches = found.batches(&["name", "price", "day"], &engine).unwrap();
                 let schema = batches.schema();
                 let batches: Vec<RecordBatch> = batches.collect::<Result<_, _>>().unwrap();
@@ -85,6 +91,60 @@ fn files_are_scanned_as_columns_in_memory() {
             }
         }
     }
+}
+
+/// Engines that choose who works: emulations that are always chosen.
+fn auto() -> Vec<Engine> {
+    #[cfg(lanepack_simt)]
+    return [true, false]
+        .map(|with_cpu| Engine::simt_auto([Emulation::default()], with_cpu))
+        .into();
+    #[cfg(not(lanepack_simt))]
+    Vec::new()
+}
+
+#[cfg(lanepack_simt)]
+#[test]
+fn files_go_to_a_gpu_that_is_chosen_and_to_the_cpu_if_it_fails() {
+    let batch = facts();
+    let file = File::from_bytes(Buffer::from_vec(written(&batch))).unwrap();
+    // More than one window.
+    let small = file.clone().with_window_bytes(10_000);
+    let filter = || col("shop").lt(9).and(col("name").not_eq("item 31"));
+    let asked = [count_rows(), sum(col("price")), max(col("day"))];
+    let expected = file.scan().filter(filter()).aggregate(&asked, &Engine::cpu()).unwrap();
+    let engine = |emulation| Engine::simt_auto([emulation], false);
+    let works = engine(Emulation::default());
+    let found = small.scan().filter(filter()).aggregate(&asked, &works).unwrap();
+    assert_eq!(found, expected);
+    let choice = works.last_choice().unwrap();
+    assert_eq!((choice.cpu, choice.devices.len()), (false, 1));
+    assert!(choice.reason == Reason::Predicted && choice.shares.is_none());
+    assert!(choice.predicted.is_some() && choice.took.is_some());
+
+    let mut gave_up = 0;
+    let without_memory =
+        (0..6).map(|step| Emulation { memory: 1000 << (2 * step), ..Emulation::default() });
+    let lost =
+        (0..12).map(|step| Emulation { lost_after: Some(step * step), ..Emulation::default() });
+    for emulation in without_memory.chain(lost) {
+        let engine = engine(emulation.clone());
+        for file in [&file, &small] {
+            let scan = || file.scan().filter(filter());
+            assert_eq!(scan().aggregate(&asked, &engine).unwrap(), expected, "{emulation:?}");
+            let choice = engine.last_choice().unwrap();
+            let failures = choice.shares.as_ref().map_or(0, |shares| shares.failures.len());
+            assert_eq!(choice.cpu, failures == 1, "{emulation:?}: {choice}");
+            gave_up += failures;
+            let batches = scan().batches(&["shop", "price"], &engine).unwrap();
+            let rows: usize = batches.map(|batch| batch.unwrap().num_rows()).sum();
+            assert_eq!(rows, file.scan().filter(filter()).count(&Engine::cpu()).unwrap());
+        }
+    }
+    assert!(gave_up > 8, "{gave_up}");
+    // A device that was asked for by name.
+    let named = Engine::simt_devices([Emulation { memory: 1000, ..Emulation::default() }]);
+    assert!(file.scan().filter(filter()).count(&named).is_err());
 }
 
 /// The bytes of a file of a batch, in chunks of 1,024 rows.

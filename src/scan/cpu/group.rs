@@ -1,10 +1,7 @@
 //! Groups of a chunk's kept rows.
 
 use std::rc::Rc;
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
-
-use rayon::prelude::*;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::aggregate::{ChunkInput, ValidRows, bits, words};
 use super::join::{ChunkJoins, Keys};
@@ -21,30 +18,61 @@ use crate::scan::group::{GroupKey, GroupTable, Grouping, KeySource, lock};
 use crate::scan::join::JoinKind;
 use crate::scan::lookup::LookupColumn;
 use crate::scan::number::Number;
+use crate::threads::each_in_turn;
 
-/// The groups of all chunks, each of which `add` adds to a table: threads have one each, and take chunk
-/// after chunk.
-pub(in crate::scan) fn tables(
-    chunks: usize,
-    grouping: Grouping<'_>,
-    add: impl Fn(usize, &mut GroupTable) -> Result<()> + Sync,
-) -> Result<GroupTable> {
-    let next = AtomicUsize::new(0);
-    let of_thread = |_: usize| {
-        let mut table = grouping.table();
-        loop {
-            let index = next.fetch_add(1, Ordering::Relaxed);
-            if index >= chunks {
-                return Ok(table);
-            }
+/// Tables of groups that threads add to, each to one that no other has at that time.
+pub(in crate::scan) struct Tables<'a> {
+    grouping: Grouping<'a>,
+    idle: Mutex<Vec<GroupTable>>,
+}
+
+impl<'a> Tables<'a> {
+    pub fn new(grouping: Grouping<'a>) -> Self {
+        Self { grouping, idle: Mutex::default() }
+    }
+
+    pub fn grouping(&self) -> Grouping<'a> {
+        self.grouping
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<GroupTable>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Has `add` add the groups of each chunk to one of them, in parallel.
+    pub fn add_chunks(
+        &self,
+        chunks: usize,
+        add: impl Fn(usize, &mut GroupTable) -> Result<()> + Sync,
+    ) -> Result<()> {
+        let of_chunk = |index| {
+            let idle = self.idle().pop();
+            let mut table = idle.unwrap_or_else(|| self.grouping.table());
             add(index, &mut table)?;
-        }
-    };
-    let threads = rayon::current_num_threads().min(chunks).max(1);
-    let tables = (0..threads).into_par_iter().map(of_thread).collect::<Result<Vec<_>>>()?;
-    let mut tables = tables.into_iter();
-    let first = tables.next().unwrap_or_else(|| grouping.table());
-    tables.try_fold(first, GroupTable::merge)
+            self.idle().push(table);
+            Ok(())
+        };
+        each_in_turn(chunks, of_chunk).map(drop)
+    }
+
+    /// Adds groups that have been found otherwise.
+    pub fn add(&self, found: GroupTable) -> Result<()> {
+        let idle = self.idle().pop();
+        let merged = match idle {
+            None => found,
+            Some(before) => before.merge(found)?,
+        };
+        self.idle().push(merged);
+        Ok(())
+    }
+
+    /// All groups.
+    pub fn merged(self) -> Result<GroupTable> {
+        let tables = self.idle.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut tables = tables.into_iter();
+        let first = tables.next().unwrap_or_else(|| self.grouping.table());
+        tables.try_fold(first, GroupTable::merge)
+    }
 }
 
 /// Adds the kept rows of chunk `index` to a table of groups.

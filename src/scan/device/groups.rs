@@ -23,6 +23,7 @@ use crate::device::status::StatusWords;
 use crate::error::{Error, Result};
 use crate::gpu::abi::{GatherGroupsArguments, ListGroupsArguments};
 use crate::gpu::{DeviceBuffer, Launch, kernels};
+use crate::scan::cpu::group::Tables;
 use crate::scan::cpu::{self, Filter};
 use crate::scan::explain::GroupTableKind;
 use crate::scan::group::{Found, GroupTable, Grouping, KeySource};
@@ -329,11 +330,13 @@ impl DeviceScan<'_> {
         let all = self.rows;
         let rows_of =
             |index: usize| columns.first().map_or(all, |first| first.chunks()[index].rows());
-        cpu::group::tables(starts.len(), grouping, |index, table| {
+        let tables = Tables::new(grouping);
+        tables.add_chunks(starts.len(), |index, table| {
             let filter = Filter::of_bits(kept, starts[index], rows_of(index));
             cpu::group::chunk(grouping, &filter, &columns, index, table)
                 .map_err(|error| error.in_chunk(index))
-        })
+        })?;
+        tables.merged()
     }
 }
 

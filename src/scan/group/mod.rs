@@ -215,6 +215,11 @@ impl Grouping<'_> {
         GroupTable::new(self.plans, self.numbering, self.most)
     }
 
+    /// Keys and aggregates, as work that is predicted counts them.
+    pub fn effort(&self) -> usize {
+        self.keys.len() + self.plans.len()
+    }
+
     /// The columns whose values are read.
     pub fn reads(&self) -> Vec<usize> {
         let of_plans = self.plans.iter().flat_map(|plan| plan.columns_read());

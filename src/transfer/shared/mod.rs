@@ -29,7 +29,6 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::{self, ScopedJoinHandle};
-use std::time::Duration;
 
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
@@ -42,6 +41,7 @@ pub(crate) use queue::{Fits, Unit};
 use super::{part_bytes, start};
 use crate::device::Context;
 use crate::error::{Error, Result};
+use crate::threads::IDLE;
 
 /// How many lanes a device has, and how many parts ([`part_bytes`]) a span has at most.
 #[derive(Debug, Clone, Copy)]
@@ -405,9 +405,6 @@ fn wait(threads: &[ScopedJoinHandle<'_, ()>]) {
         }
     }
 }
-
-/// How long a thread of rayon's sleeps that finds nothing to do while it waits.
-const IDLE: Duration = Duration::from_micros(50);
 
 /// Whether an error is one of a device, which the CPU does not have: it lacks memory, has failed, has
 /// no compiler for kernels, or no kernel has room for a filter.

@@ -1,6 +1,7 @@
 //! Workers that fail or panic in the middle of a call.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Duration;
 
 use arrow_array::{ArrayRef, Int64Array};
 use arrow_schema::{DataType, Field, FieldRef};
