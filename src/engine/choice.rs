@@ -177,7 +177,7 @@ impl Choice {
         Self { cpu, devices, reason, predicted: None, took: None, shares: None }
     }
 
-    fn predicted(cpu: bool, devices: &[Arc<Context>], times: [Duration; 3]) -> Self {
+    fn by_times(cpu: bool, devices: &[Arc<Context>], times: [Duration; 3]) -> Self {
         Self { predicted: Some(times.into()), ..Self::new(cpu, devices, Reason::Predicted) }
     }
 
@@ -356,7 +356,7 @@ impl Engine {
                     None => Plan::Shared(workers(&work, contexts, self.with_cpu, false, times)),
                 };
                 let reason = Reason::AskedFor;
-                let choice = Choice::predicted(self.with_cpu, contexts, times);
+                let choice = Choice::by_times(self.with_cpu, contexts, times);
                 (plan, Choice { reason, ..choice }, Some(work))
             }
             Kind::Auto(Err(what)) => {
@@ -369,7 +369,7 @@ impl Engine {
                     false => None,
                 };
                 if let Some(times) = tiny {
-                    return (Plan::Cpu, Choice::predicted(true, &[], times), None);
+                    return (Plan::Cpu, Choice::by_times(true, &[], times), None);
                 }
                 let (side, times, work) = self.best_side(asked, self.sides, look_up);
                 let plan = match (side, self.lone(contexts)) {
@@ -384,7 +384,7 @@ impl Engine {
                     }
                 };
                 let used = if side == Side::Cpu { &[][..] } else { contexts.as_slice() };
-                (plan, Choice::predicted(side != Side::Devices, used, times), Some(work))
+                (plan, Choice::by_times(side != Side::Devices, used, times), Some(work))
             }
         }
     }
@@ -458,9 +458,9 @@ impl Engine {
         let times = [cpu, devices, cpu.min(devices)];
         let is_the_cpus = self.is_for_cpu(&work, self.sides) || cpu <= devices;
         if may_be(Side::Cpu) && is_the_cpus {
-            return by_cpu(Choice::predicted(true, &[], times));
+            return by_cpu(Choice::by_times(true, &[], times));
         }
-        Ok((FileScan::Device(context), Some(Choice::predicted(false, contexts, times))))
+        Ok((FileScan::Device(context), Some(Choice::by_times(false, contexts, times))))
     }
 
     /// An engine of the CPU that is otherwise the same, and remembers calls of its own.
