@@ -11,12 +11,12 @@
 //! ```
 //!
 //! A window has neighbouring chunks with a limited number of bytes in the columns that are used. While one is
-//! scanned, the two behind it are read ([`ChunkScan::for_each`]), or one for those who take batches
-//! ([`ChunkScan::step`]). A window that one GPU scans
-//! is copied there while it is read ([`Landing`]). What the CPU scans of a local file has no windows: threads
-//! read and scan chunk after chunk, whose bytes are in the processor's cache then ([`ChunkScan::by_chunk`]).
+//! scanned, the two behind it are read ([`ChunkScan::for_each`]); batches read one ahead ([`ChunkScan::step`]). A
+//! window that one GPU scans is copied there while it is read ([`Landing`]). The CPU scans a local file without
+//! windows: each thread reads a chunk, and scans it while its bytes are in the processor's cache
+//! ([`ChunkScan::by_chunk`]).
 //!
-//! The source is told beforehand what will be read, so that a disk or a store can fetch it.
+//! The source is told beforehand which ranges will be read, so that a disk or a store can fetch them.
 
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -115,12 +115,12 @@ impl Scanner {
         }
     }
 
-    /// Whether the CPU does what a GPU could not, and all that follows. Not if the GPU was asked for by name.
+    /// Whether the CPU scans the window that an error is of, and all later ones: if `Engine::auto` chose the GPU, and
+    /// the error is the GPU's.
     fn is_left_to_cpu(&self, error: &Error) -> bool {
         let is_lenient = self.choice.as_ref().is_some_and(Choice::is_lenient);
-        let is_left = is_lenient
-            && (is_of_device(error) || matches!(error, Error::Unsupported { .. }))
-            && !self.is_cpu();
+        let is_left =
+            is_lenient && (is_of_device(error) || matches!(error, Error::Unsupported { .. }));
         if is_left {
             let _ = self.failure.set(error.to_string());
         }
@@ -174,7 +174,9 @@ impl Scanner {
         work: impl Fn(&dyn InMemory, &Engine) -> Result<T> + Sync,
     ) -> Result<Vec<T>> {
         if self.is_cpu() && scan.goes_by_chunk() {
-            return scan.by_chunk(|chunk| work(chunk, &self.engine));
+            let results = scan.by_chunk(|chunk| work(chunk, &self.engine))?;
+            self.scanned[0].fetch_add(scan.bytes(), Ordering::Relaxed);
+            return Ok(results);
         }
         let read = |window: &[(usize, usize)]| self.read(scan, window);
         scan.for_each((self.window_bytes(), READ_AHEAD), read, |window, chunks| {
@@ -386,7 +388,7 @@ impl ChunkScan<'_> {
             let own = &self.chunks()[number..=number];
             work(&self.read_to_host(own)?).map_err(|error| self.placed(own, error))
         });
-        // That some of it has been read makes no difference to sources that are read by chunk.
+        // Local sources ignore it for chunks that have been read.
         results.inspect_err(|_| announced.give_up(0))
     }
 }
