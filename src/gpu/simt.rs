@@ -177,6 +177,7 @@ impl Device for SimtDevice {
     }
 
     fn stream(&self, _: Priority) -> Result<Arc<dyn Stream>> {
+        self.shared.check(&self.shared.lock())?;
         Ok(Arc::new(SimtStream { shared: self.shared.clone() }))
     }
 
