@@ -1,6 +1,7 @@
 //! Many files as one: their chunks, one file behind the other.
 
 use std::collections::{HashMap, HashSet};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -75,9 +76,16 @@ impl Dataset {
     /// # Errors
     /// As [`File::open`] and [`Dataset::try_new`].
     pub fn open<P: AsRef<Path> + Sync>(paths: &[P]) -> Result<Self> {
-        let stay_open = paths.len() <= OPEN_FILES;
-        let open = |path: &P| File::open_path(path.as_ref(), stay_open);
-        Self::try_new(paths.par_iter().map(open).collect::<Result<_>>()?)
+        Self::try_new(opened(paths)?)
+    }
+
+    /// Opens files of the system of which the columns of a schema are read, as [`Dataset::try_new_with_schema`] has
+    /// them, and as [`Dataset::open`].
+    ///
+    /// # Errors
+    /// As [`Dataset::open`] and [`Dataset::try_new_with_schema`].
+    pub fn open_with_schema<P: AsRef<Path> + Sync>(paths: &[P], schema: &Schema) -> Result<Self> {
+        Self::try_new_with_schema(opened(paths)?, schema)
     }
 
     /// Opens the files of the system whose paths match a pattern, in the order of their paths: `*` stands for
@@ -206,6 +214,11 @@ impl Dataset {
         self.chunk_rows.len()
     }
 
+    /// Rows of each chunk.
+    pub fn chunk_rows(&self) -> &[usize] {
+        &self.chunk_rows
+    }
+
     /// As [`File::statistics`].
     ///
     /// # Errors
@@ -217,6 +230,12 @@ impl Dataset {
     /// A scan of all files, which reads what it needs when it is asked for a result.
     pub fn scan(&self) -> Scan<'_> {
         Scan::of_chunks(self)
+    }
+
+    /// A scan of some chunks, for those who divide the work themselves: as [`Dataset::scan`], of the rows of these
+    /// chunks, which are numbered from 0. Numbers behind the last chunk are ignored.
+    pub fn scan_chunks(&self, chunks: Range<usize>) -> Scan<'_> {
+        Scan::of_some_chunks(self, chunks)
     }
 
     /// As [`File::columns`].
@@ -267,6 +286,12 @@ impl Dataset {
     ) -> Result<RecordBatch> {
         access::take(self, rows, &names.iter().map(AsRef::as_ref).collect::<Vec<_>>(), engine)
     }
+}
+
+/// Files of the system, which stay open if they are few.
+fn opened<P: AsRef<Path> + Sync>(paths: &[P]) -> Result<Vec<File>> {
+    let stay_open = paths.len() <= OPEN_FILES;
+    paths.par_iter().map(|path| File::open_path(path.as_ref(), stay_open)).collect()
 }
 
 /// What keeps a file from being read with a schema.

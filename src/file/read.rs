@@ -228,6 +228,11 @@ impl File {
         self.index.rows.len()
     }
 
+    /// Rows of each chunk.
+    pub fn chunk_rows(&self) -> &[usize] {
+        &self.index.rows
+    }
+
     /// What is known of a column without reading it.
     ///
     /// # Errors
@@ -241,6 +246,12 @@ impl File {
     /// bounds do not exclude, up to 64 MiB at a time; then the chunks that are left.
     pub fn scan(&self) -> Scan<'_> {
         Scan::of_chunks(self)
+    }
+
+    /// A scan of some chunks, for those who divide the work themselves: as [`File::scan`], of the rows of these
+    /// chunks, which are numbered from 0. Numbers behind the last chunk are ignored.
+    pub fn scan_chunks(&self, chunks: Range<usize>) -> Scan<'_> {
+        Scan::of_some_chunks(self, chunks)
     }
 
     /// Some columns, compressed as they are stored.

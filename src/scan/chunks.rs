@@ -10,6 +10,7 @@
 //! memory.
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch};
@@ -82,24 +83,27 @@ pub(super) enum HostSource<'a> {
 /// A scan of columns that are read.
 pub(super) struct ChunkScan<'a> {
     source: &'a dyn ChunkSource,
+    /// The chunks that are scanned.
+    within: Range<usize>,
     predicate: Arc<Predicate>,
     /// The columns that it uses, by their numbers in predicates.
     used: Vec<usize>,
-    /// Chunks that may have rows which are kept, and the first row of each.
+    /// Those that may have rows which are kept, and the first row of each, counted from the first of all.
     chunks: Vec<(usize, usize)>,
 }
 
 impl<'a> ChunkScan<'a> {
-    /// A scan of `used` columns; if rows are given, of chunks that have some of these.
+    /// A scan of `used` columns in some chunks of a source; if rows are given, of those that have some of these.
     pub fn new(
-        source: &'a dyn ChunkSource,
+        (source, within): (&'a dyn ChunkSource, Range<usize>),
         mut predicate: Predicate,
         used: Vec<usize>,
         rows: Option<RowSet<'_>>,
     ) -> Result<Self> {
         let mut chunks = Vec::new();
         let mut at = 0;
-        for (chunk, count) in source.chunk_rows().iter().enumerate() {
+        for chunk in within.clone() {
+            let count = source.chunk_rows()[chunk];
             let has_rows = rows.is_none_or(|rows| rows.has_any(at..at + count));
             let facts = |number: usize| facts_of(source, used[number], chunk);
             if has_rows && bounds::of_predicate(&predicate, &facts) != Share::None {
@@ -113,7 +117,7 @@ impl<'a> ChunkScan<'a> {
             Some(_) => chunks,
         };
         let all = Arc::new(Predicate::Constant(true));
-        let mut scan = Self { source, predicate: all, used, chunks };
+        let mut scan = Self { source, within, predicate: all, used, chunks };
         predicate.fit(&|column| scan.bounds(column))?;
         scan.predicate = Arc::new(predicate);
         Ok(scan)
@@ -220,7 +224,7 @@ impl<'a> ChunkScan<'a> {
         let mut read = BooleanBufferBuilder::new(0);
         masks.iter().for_each(|mask| read.append_buffer(mask.values()));
         let (read, mut at) = (read.finish(), 0);
-        let all_rows = self.source.chunk_rows().iter().sum();
+        let all_rows = self.source.chunk_rows()[self.within.clone()].iter().sum();
         let mut bits = BooleanBufferBuilder::new(all_rows);
         for (chunk, first) in &self.chunks {
             bits.append_n(first - bits.len(), false);
@@ -250,7 +254,8 @@ pub(crate) fn copied_to_device(
 ) -> Result<CompressedDeviceBatch> {
     let context = engine.context()?;
     let mut of_columns: Vec<Vec<DeviceColumn>> = columns.iter().map(|_| Vec::new()).collect();
-    let scan = ChunkScan::new(source, Predicate::Constant(true), columns, None)?;
+    let all = 0..source.chunk_rows().len();
+    let scan = ChunkScan::new((source, all), Predicate::Constant(true), columns, None)?;
     let landing = Landing::new(context)?;
     let read = |window: &[(usize, usize)]| scan.read_to(&landing, window);
     // Memory of more windows is more that has to be found beside the columns: it takes longer.

@@ -73,6 +73,7 @@ mod window;
 mod windows;
 
 use std::borrow::Cow;
+use std::ops::Range;
 use std::sync::Arc;
 
 use arrow_array::{ArrayRef, BooleanArray, RecordBatch, RecordBatchOptions, UInt64Array};
@@ -134,7 +135,8 @@ pub struct Scan<'a> {
 enum Source<'a> {
     Batch(&'a RecordBatch),
     Columns(&'a [CompressedColumn]),
-    Chunks(&'a dyn ChunkSource),
+    /// Chunks of a source, from the first number to before the second.
+    Chunks(&'a dyn ChunkSource, (usize, usize)),
     Device(&'a CompressedDeviceBatch),
 }
 
@@ -153,7 +155,15 @@ impl<'a> Scan<'a> {
 
     /// A scan of columns that are read when it asks for them.
     pub(crate) fn of_chunks(columns: &'a dyn ChunkSource) -> Self {
-        Self { source: Source::Chunks(columns), filter: None, joins: Vec::new() }
+        let all = 0..columns.chunk_rows().len();
+        Self::of_some_chunks(columns, all)
+    }
+
+    /// The same of some of their chunks: numbers past the last are of none.
+    pub(crate) fn of_some_chunks(columns: &'a dyn ChunkSource, chunks: Range<usize>) -> Self {
+        let end = chunks.end.min(columns.chunk_rows().len());
+        let source = Source::Chunks(columns, (chunks.start.min(end), end));
+        Self { source, filter: None, joins: Vec::new() }
     }
 
     /// A scan of a batch in GPU memory, by the engine that it belongs to.
@@ -169,6 +179,54 @@ impl<'a> Scan<'a> {
             Some(before) => before.and(expr),
         };
         Self { filter: Some(filter), ..self }
+    }
+
+    /// Checks that the filter fits the columns and, of files and datasets, that it can be computed for all values
+    /// that they may have by their bounds, as other calls do before they read anything.
+    ///
+    /// # Errors
+    /// [`Error::Expression`] if it does not; [`Error::Unsupported`] for what no engine computes.
+    pub fn check(&self) -> Result<()> {
+        let (mut predicate, used, ()) = self.read(no_more)?;
+        let Source::Chunks(source, (start, end)) = self.source else { return Ok(()) };
+        predicate.fit(&|column| {
+            let facts = (start..end).map(|chunk| {
+                let (nulls, statistics) = source.facts(used[column], chunk);
+                (source.chunk_rows()[chunk], nulls, statistics)
+            });
+            integer_bounds(source.schema().field(used[column]).data_type(), facts)
+        })
+    }
+
+    /// Of a file or dataset the numbers of the chunks that neither bounds nor membership filters exclude, and of
+    /// each the bytes in the columns of the filter and in those that are named: what a call would read. For those
+    /// who divide the work themselves ([`File::scan_chunks`](crate::file::File::scan_chunks)).
+    ///
+    /// ```
+    /// use arrow_array::record_batch;
+    /// use arrow_buffer::Buffer;
+    /// use lanepack::scan::col;
+    /// use lanepack::{Options, file};
+    ///
+    /// let batch = record_batch!(("id", Int64, (0..5000_i64).collect::<Vec<_>>()))?;
+    /// let options = Options::default().with_chunk_rows(1024);
+    /// let mut writer = file::Writer::try_new(Vec::new(), &batch.schema(), options)?;
+    /// writer.write(&batch)?;
+    /// let file = file::File::from_bytes(Buffer::from_vec(writer.into_inner()?))?;
+    /// let reads = file.scan().filter(col("id").between(2000, 2100)).chunk_reads(&["id"])?;
+    /// assert_eq!(reads.iter().map(|(chunk, _)| *chunk).collect::<Vec<_>>(), [1, 2]);
+    /// # Ok::<(), lanepack::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    /// As [`Scan::gather`]; [`Error::Unsupported`] for a scan of columns in memory.
+    pub fn chunk_reads<S: AsRef<str>>(&self, names: &[S]) -> Result<Vec<(usize, u64)>> {
+        if !matches!(self.source, Source::Chunks(..)) {
+            return Err(Error::unsupported("what is read of columns in memory"));
+        }
+        let (source, _) = self.bind(|binder: &mut Binder<'_>| Gathered::of(names, binder))?;
+        let HostSource::Chunks(scan) = source else { return Ok(Vec::new()) };
+        Ok(scan.chunks().iter().map(|chunk| (chunk.0, scan.bytes_of(chunk))).collect())
     }
 
     /// For each row whether it is kept; without nulls.
@@ -335,7 +393,7 @@ impl<'a> Scan<'a> {
         match self.source {
             Source::Device(batch) => batch.num_rows(),
             Source::Columns(columns) => columns.first().map_or(0, CompressedColumn::len),
-            Source::Chunks(columns) => columns.chunk_rows().iter().sum(),
+            Source::Chunks(columns, (start, end)) => columns.chunk_rows()[start..end].iter().sum(),
             Source::Batch(batch) => match batch.columns().first() {
                 Some(storage) => rows(batch.schema().field(0), storage),
                 None => batch.num_rows(),
@@ -347,7 +405,7 @@ impl<'a> Scan<'a> {
     fn memory_limit(&self, engine: &Engine) -> MemoryLimit {
         match self.source {
             Source::Device(batch) => batch.memory_limit(),
-            Source::Batch(_) | Source::Columns(_) | Source::Chunks(_) => engine.memory_limit(),
+            Source::Batch(_) | Source::Columns(_) | Source::Chunks(..) => engine.memory_limit(),
         }
     }
 
@@ -430,7 +488,7 @@ impl<'a> Scan<'a> {
                 let fields: Vec<_> = columns.iter().map(|column| column.field().clone()).collect();
                 Schema::new(fields)
             }
-            Source::Chunks(columns) => columns.schema().clone(),
+            Source::Chunks(columns, _) => columns.schema().clone(),
             Source::Device(batch) => batch.schema().as_ref().clone(),
         };
         let mut binder = Binder::new(&schema);
@@ -443,7 +501,7 @@ impl<'a> Scan<'a> {
         let predicate = Predicate::all(joins.into_iter().chain([filter]));
         let more = more(&mut binder)?;
         let mut used = binder.into_columns();
-        let knows_rows = matches!(self.source, Source::Chunks(_));
+        let knows_rows = matches!(self.source, Source::Chunks(..));
         if used.is_empty() && !schema.fields().is_empty() && !knows_rows {
             // Of some column, to know how many rows there are: one that any engine reads.
             let is_flat = |field: &FieldRef| physical_of(field.data_type()) != Physical::Arrow;
@@ -468,8 +526,8 @@ impl<'a> Scan<'a> {
         more: impl FnOnce(&mut Binder<'_>) -> Result<T>,
     ) -> Result<(HostSource<'a>, T)> {
         let (mut predicate, used, more) = self.read(more)?;
-        if let Source::Chunks(stored) = self.source {
-            let scan = ChunkScan::new(stored, predicate, used, rows)?;
+        if let Source::Chunks(stored, (start, end)) = self.source {
+            let scan = ChunkScan::new((stored, start..end), predicate, used, rows)?;
             return Ok((HostSource::Chunks(scan), more));
         }
         let column = |index: &usize| match self.source {
@@ -478,7 +536,7 @@ impl<'a> Scan<'a> {
                 CompressedColumn::try_from_arrow(schema.field(*index), storage).map(Cow::Owned)
             }
             Source::Columns(columns) => Ok(Cow::Borrowed(&columns[*index])),
-            Source::Chunks(_) | Source::Device(_) => unreachable!("bound otherwise"),
+            Source::Chunks(..) | Source::Device(_) => unreachable!("bound otherwise"),
         };
         let columns: Vec<Cow<'a, CompressedColumn>> =
             used.par_iter().map(column).collect::<Result<_>>()?;

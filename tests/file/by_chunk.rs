@@ -1,6 +1,7 @@
 //! Files that the CPU scans chunk by chunk, and in windows: what threads do together is what one does, and what is
 //! announced to a source is read or given up.
 
+use lanepack::file::Dataset;
 use lanepack::scan::Expr;
 
 use super::*;
@@ -131,4 +132,79 @@ fn errors_name_file_column_and_chunk() {
             assert!(error.starts_with("file \"facts\": column \"shop\", chunk "), "{error}");
         }
     }
+}
+
+#[test]
+fn parts_of_a_file_are_scanned_apart() {
+    let bytes = file_of(&[facts()], &options());
+    let file = File::from_bytes(Buffer::from(bytes.as_slice())).unwrap();
+    let dataset = Dataset::try_new(vec![file.clone(), file.clone()]).unwrap();
+    let (cpu, chunks) = (Engine::cpu(), file.num_chunks());
+    assert!(chunks > 4);
+    let rows = file.statistics("day").unwrap().rows;
+    let all = file.scan().filter(filter()).mask(&cpu).unwrap();
+    let mut at = 0;
+    for (start, end) in [(0, 1), (1, 1), (1, 4), (4, chunks - 1), (chunks - 1, usize::MAX)] {
+        let within = start..end.min(chunks);
+        let len: usize = rows.values()[within].iter().map(|rows| *rows as usize).sum();
+        let expected = all.slice(at, len);
+        let part = file.scan_chunks(start..end).filter(filter());
+        assert_eq!(part.mask(&cpu).unwrap(), expected);
+        assert_eq!(part.count(&cpu).unwrap(), expected.true_count());
+        let numbers: Vec<u64> =
+            expected.values().set_indices().map(|row| (at + row) as u64).collect();
+        let taken = file.take_columns(&numbers, &["name"], &cpu).unwrap();
+        assert_eq!(part.gather(&["name"], &cpu).unwrap(), taken);
+        assert_eq!(
+            part.clone().limit(3).gather(&["name"], &cpu).unwrap(),
+            taken.slice(0, 3.min(taken.num_rows()))
+        );
+        let reads = part.chunk_reads(&["name"]).unwrap();
+        assert!(reads.iter().all(|(chunk, bytes)| (start..end).contains(chunk) && *bytes > 0));
+        let of_reads: usize = reads
+            .iter()
+            .map(|(chunk, _)| {
+                file.scan_chunks(*chunk..chunk + 1).filter(filter()).count(&cpu).unwrap()
+            })
+            .sum();
+        assert_eq!(of_reads, taken.num_rows());
+        // The same chunks of the second of two files.
+        let second = dataset.scan_chunks(chunks + start..end.saturating_add(chunks));
+        assert_eq!(second.filter(filter()).mask(&cpu).unwrap(), expected);
+        at += len;
+    }
+    assert_eq!(at, file.num_rows());
+    assert_eq!(file.scan_chunks(chunks..chunks + 7).count(&cpu).unwrap(), 0);
+    let none = file.scan_chunks(9..9).aggregate(&[count_rows(), sum(col("price"))], &cpu).unwrap();
+    assert_eq!((none.num_rows(), none.column(1).null_count()), (1, 1));
+}
+
+#[test]
+fn scans_say_what_they_will_read() {
+    let bytes = file_of(&[facts()], &options());
+    let file = File::from_bytes(Buffer::from(bytes.as_slice())).unwrap();
+    let [names, days] = ["name", "day"].map(|name| file.statistics(name).unwrap().bytes);
+    let reads = file.scan().filter(col("day").gt_eq(700)).chunk_reads(&["name"]).unwrap();
+    let expected: Vec<(usize, u64)> =
+        (6..9).map(|chunk| (chunk, names.value(chunk) + days.value(chunk))).collect();
+    assert_eq!(reads, expected);
+    assert_eq!(file.chunk_rows()[8], 9000 - 8 * 1024);
+    let packed = compress(&facts(), &options()).unwrap();
+    assert!(Scan::new(&packed).chunk_reads(&["name"]).is_err());
+}
+
+#[test]
+fn a_filter_is_checked_without_reading() {
+    let bytes = file_of(&[facts()], &options());
+    let source = Announced::new(&bytes, true);
+    let file = File::from_source(source.clone()).unwrap();
+    source.fails_from.store(0, Ordering::Relaxed);
+    assert!(file.scan().filter(filter()).check().is_ok());
+    // The last one could pass 128 bits.
+    let large = (0..6).fold(col("shop"), |product, _| product * i64::MAX);
+    for wrong in [col("nobody").eq(1), col("day").eq("never"), col("name"), large.gt(5)] {
+        assert!(file.scan().filter(wrong).check().is_err());
+    }
+    assert!(file.scan().count(&Engine::cpu()).is_ok());
+    assert!(file.scan().gather(&["name"], &Engine::cpu()).is_err());
 }
