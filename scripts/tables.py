@@ -8,7 +8,7 @@ record says of a case has a name as well, with dots: `decode_kernels_us.utf8`. T
 import re
 
 # The machine whose records are used, or that of the newest record.
-DEVICES = {"gpu": "NVIDIA H200", "cpu": None}
+DEVICES = {"gpu": "NVIDIA H200", "cpu": "AMD EPYC"}
 
 # Files with markers.
 DOCUMENTS = [
