@@ -1,0 +1,631 @@
+//! A scan of some columns and rows of a table, as part of a plan.
+//!
+//! ```text
+//! plan       filters --exact--> of the scan; others DataFusion applies
+//! execution  a partition: which of its chunks bounds and filters leave --> a step for each chunk (with a GPU: for some)
+//!            a step: the filters of joins and top-k, as they are by then; the kept rows of its chunks, by a thread
+//!                    outside of the runtime, two steps at a time
+//! ```
+//!
+//! Nothing is read before a stream is polled, as a join fills the filter of this side while it reads the other one.
+//! Between steps no thread waits, and a stream that is dropped starts no other.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
+use datafusion::arrow::datatypes::Schema;
+use datafusion::common::runtime::SpawnedTask;
+use datafusion::common::stats::Precision;
+use datafusion::common::tree_node::TreeNodeRecursion;
+use datafusion::common::{Statistics, internal_err};
+use datafusion::config::ConfigOptions;
+use datafusion::error::{DataFusionError, Result};
+use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::DynamicFilterTracking;
+use datafusion::physical_expr::utils::{conjunction, reassign_expr_columns};
+use datafusion::physical_expr::{
+    EquivalenceProperties, LexOrdering, Partitioning, PhysicalSortExpr,
+};
+use datafusion::physical_expr_common::physical_expr::{
+    snapshot_generation, snapshot_physical_expr,
+};
+use datafusion::physical_plan::execution_plan::{
+    Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType, apply_expression_roots,
+};
+use datafusion::physical_plan::expressions::Column;
+use datafusion::physical_plan::filter::FilterExec;
+use datafusion::physical_plan::filter_pushdown::{
+    ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
+};
+use datafusion::physical_plan::metrics::{
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+};
+use datafusion::physical_plan::projection::ProjectionExec;
+use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
+use datafusion::physical_plan::stream::RecordBatchStreamAdapter;
+use datafusion::physical_plan::{
+    DisplayAs, DisplayFormatType, ExecutionPlan, PhysicalExpr, PlanProperties,
+};
+use futures::{StreamExt, TryStreamExt};
+use lanepack::scan::{Expr, Scan};
+
+use crate::engine::EngineKind;
+use crate::external;
+use crate::files::Files;
+use crate::filter;
+
+/// Steps of a partition that run at a time: while what one has found is looked at, the next one reads.
+const STEPS_AT_A_TIME: usize = 2;
+
+/// A filter whose rows the scan keeps, and no others.
+#[derive(Debug, Clone)]
+struct Exact {
+    /// Of the columns of the table.
+    physical: Arc<dyn PhysicalExpr>,
+    expr: Expr,
+}
+
+/// A scan of lanepack files.
+///
+/// `EXPLAIN` shows the columns, the filters that it applies, and whether there are others that joins or a top-k
+/// will give (`dynamic_filters`); `EXPLAIN ANALYZE` the chunks that were read and not (`chunks_scanned`,
+/// `chunks_pruned`) and their bytes (`bytes_scanned`).
+#[derive(Debug, Clone)]
+pub struct LanepackExec {
+    files: Arc<Files>,
+    /// The chunks of each partition.
+    parts: Arc<[Vec<Range<usize>>]>,
+    /// The columns that it gives, by their numbers in the table.
+    columns: Vec<usize>,
+    exact: Vec<Exact>,
+    /// Filters that change while the query runs.
+    dynamic: Vec<Arc<dyn PhysicalExpr>>,
+    /// Rows of a partition at most.
+    limit: Option<usize>,
+    /// The order of rows within each partition, in columns of the table.
+    order: Vec<PhysicalSortExpr>,
+    engine: EngineKind,
+    properties: Arc<PlanProperties>,
+    metrics: ExecutionPlanMetricsSet,
+}
+
+impl LanepackExec {
+    pub(crate) fn try_new(
+        files: Arc<Files>,
+        parts: Vec<Vec<Range<usize>>>,
+        columns: Vec<usize>,
+        order: Vec<PhysicalSortExpr>,
+        engine: EngineKind,
+    ) -> Result<Self> {
+        let parts: Arc<[Vec<Range<usize>>]> = parts.into();
+        let properties = properties_of(&files, &parts, &columns, &order)?;
+        let (exact, dynamic, metrics) = Default::default();
+        let limit = None;
+        Ok(Self {
+            files,
+            parts,
+            columns,
+            exact,
+            dynamic,
+            limit,
+            order,
+            engine,
+            properties,
+            metrics,
+        })
+    }
+
+    /// The same with other columns of the table.
+    pub(crate) fn with_columns(&self, columns: Vec<usize>) -> Result<Self> {
+        let properties = properties_of(&self.files, &self.parts, &columns, &self.order)?;
+        Ok(Self { columns, properties, ..self.clone() })
+    }
+
+    /// With an exact filter, of the columns of the table; none if lanepack has none that keeps the same rows.
+    pub(crate) fn with_filter(&self, physical: &Arc<dyn PhysicalExpr>) -> Option<Self> {
+        let expr = exact_filter(&self.files, physical)?;
+        let mut scan = self.clone();
+        scan.exact.push(Exact { physical: physical.clone(), expr });
+        Some(scan)
+    }
+
+    pub(crate) fn with_limit(&self, limit: Option<usize>) -> Self {
+        Self { limit, ..self.clone() }
+    }
+
+    pub(crate) fn limit(&self) -> Option<usize> {
+        self.limit
+    }
+
+    pub(crate) fn files(&self) -> &Arc<Files> {
+        &self.files
+    }
+
+    pub(crate) fn engine(&self) -> EngineKind {
+        self.engine
+    }
+
+    pub(crate) fn has_dynamic_filters(&self) -> bool {
+        !self.dynamic.is_empty()
+    }
+
+    pub(crate) fn partitions(&self) -> usize {
+        self.parts.len()
+    }
+
+    /// The exact filters, as text.
+    pub(crate) fn filters_text(&self) -> String {
+        let filters: Vec<String> = self.exact.iter().map(|exact| exact.expr.to_string()).collect();
+        filters.join(" AND ")
+    }
+
+    /// A scan of some chunks by the exact filters and another one.
+    pub(crate) fn scan_of(&self, chunks: Range<usize>, dynamic: Option<&Expr>) -> Scan<'_> {
+        let scan = self.files.dataset().scan_chunks(chunks);
+        let exact = self.exact.iter().map(|exact| &exact.expr);
+        exact.chain(dynamic).fold(scan, |scan, filter| scan.filter(filter.clone()))
+    }
+
+    /// Filters of the columns that it gives, as filters of the table's.
+    fn of_table(&self, filter: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
+        reassign_expr_columns(filter.clone(), self.files.schema()).ok()
+    }
+
+    /// The names of the columns that it gives and that are in files.
+    fn own_names(&self) -> Vec<&str> {
+        let own = self.columns.iter().filter(|column| !self.files.is_of_path(**column));
+        own.map(|column| self.files.schema().field(*column).name().as_str()).collect()
+    }
+
+    /// The chunks of a partition that have to be read, at most so many for each step, and their bytes in the columns
+    /// of the filters and in those that are named.
+    pub(crate) fn steps(
+        &self,
+        partition: usize,
+        (dynamic, names): (Option<&Expr>, &[&str]),
+        most: usize,
+        metrics: &ReadMetrics,
+    ) -> Result<Vec<(Range<usize>, u64)>> {
+        let mut steps: Vec<(Range<usize>, u64)> = Vec::new();
+        for span in &self.parts[partition] {
+            let reads = self.scan_of(span.clone(), dynamic).chunk_reads(names).map_err(external)?;
+            metrics.pruned.add(span.len() - reads.len());
+            // Steps have chunks of one file.
+            let first = steps.len();
+            for (chunk, bytes) in reads {
+                match steps[first..].last_mut() {
+                    Some((step, all)) if step.end == chunk && step.len() < most => {
+                        step.end = chunk + 1;
+                        *all += bytes;
+                    }
+                    _ => steps.push((chunk..chunk + 1, bytes)),
+                }
+            }
+        }
+        Ok(steps)
+    }
+
+    /// The kept rows of a step: at most so many.
+    fn step(
+        &self,
+        step: (Range<usize>, u64),
+        dynamic: &DynamicFilters,
+        metrics: &ReadMetrics,
+    ) -> Result<(usize, RecordBatch)> {
+        let (chunks, chunk) = (step.0.clone(), step.0.start);
+        let dynamic = dynamic.now(&self.files)?;
+        let names = self.own_names();
+        if names.is_empty() && self.exact.is_empty() && dynamic.is_none() {
+            let options =
+                RecordBatchOptions::new().with_row_count(Some(self.files.rows_of(&chunks)));
+            let none =
+                RecordBatch::try_new_with_options(Schema::empty().into(), Vec::new(), &options);
+            return Ok((chunk, none?));
+        }
+        let engine = self.engine.engine()?;
+        let scan = self.scan_of(chunks, dynamic.as_ref());
+        let found = match self.limit {
+            Some(limit) => scan.limit(limit).gather(&names, &engine),
+            None => scan.gather(&names, &engine),
+        };
+        let found = found.map_err(external)?;
+        metrics.count(&step);
+        Ok((chunk, found))
+    }
+
+    /// Some rows of a batch of the file that a chunk is in, with the columns of its path.
+    fn output(&self, found: &RecordBatch, chunk: usize, rows: Range<usize>) -> Result<RecordBatch> {
+        let mut own = found.columns().iter();
+        let columns = self.columns.iter().map(|column| -> Result<ArrayRef> {
+            if self.files.is_of_path(*column) {
+                return self.files.value_of_path(*column, chunk).to_array_of_size(rows.len());
+            }
+            match own.next() {
+                Some(array) => Ok(array.slice(rows.start, rows.len())),
+                None => internal_err!("lanepack gave fewer columns than asked for"),
+            }
+        });
+        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
+        Ok(RecordBatch::try_new_with_options(self.schema(), columns, &options)?)
+    }
+
+    /// The batches of what a step has found, of at most so many rows each.
+    fn outputs(&self, chunk: usize, found: &RecordBatch, most: usize) -> Vec<Result<RecordBatch>> {
+        let starts = (0..found.num_rows()).step_by(most);
+        let end = |start: usize| found.num_rows().min(start + most);
+        starts.map(|start| self.output(found, chunk, start..end(start))).collect()
+    }
+
+    /// The same with other chunks in a partition.
+    pub(crate) fn with_part(&self, partition: usize, spans: Vec<Range<usize>>) -> Self {
+        let mut parts = self.parts.to_vec();
+        parts[partition] = spans;
+        Self { parts: parts.into(), ..self.clone() }
+    }
+
+    /// The filters that change.
+    pub(crate) fn dynamic_filters(&self) -> DynamicFilters {
+        DynamicFilters { physical: self.dynamic.clone(), known: Mutex::default() }
+    }
+
+    /// Statistics of the rows that filters keep, as DataFusion estimates them.
+    fn estimated(&self) -> Result<Statistics> {
+        let all = self.files.statistics().clone();
+        let rows: usize = self.parts.iter().flatten().map(|span| self.files.rows_of(span)).sum();
+        // Of files that conditions of their paths leave.
+        let all = match all.num_rows == Precision::Exact(rows) {
+            true => all,
+            false => Statistics { num_rows: Precision::Exact(rows), ..all.to_inexact() },
+        };
+        if self.exact.is_empty() {
+            return Ok(all);
+        }
+        let everything: Vec<usize> = (0..self.files.schema().fields().len()).collect();
+        let unfiltered = Self { exact: Vec::new(), ..self.with_columns(everything)? };
+        let filters = self.exact.iter().map(|exact| exact.physical.clone());
+        let filtered = FilterExec::try_new(conjunction(filters), Arc::new(unfiltered))?;
+        let estimated = StatisticsContext::new().compute(&filtered, &StatisticsArgs::new())?;
+        Ok(Arc::unwrap_or_clone(estimated).to_inexact())
+    }
+}
+
+fn properties_of(
+    files: &Files,
+    parts: &[Vec<Range<usize>>],
+    columns: &[usize],
+    order: &[PhysicalSortExpr],
+) -> Result<Arc<PlanProperties>> {
+    let schema = Arc::new(files.schema().project(columns)?);
+    let mut ordering = Vec::new();
+    for sort in order {
+        // Rows are in the order of the first of several columns, too.
+        let Ok(expr) = reassign_expr_columns(sort.expr.clone(), &schema) else { break };
+        ordering.push(PhysicalSortExpr { expr, options: sort.options });
+    }
+    let mut equivalences = EquivalenceProperties::new(schema);
+    if let Some(ordering) = LexOrdering::new(ordering) {
+        equivalences.add_ordering(ordering);
+    }
+    let partitioning = Partitioning::UnknownPartitioning(parts.len());
+    let (emission, bounded) = (EmissionType::Incremental, Boundedness::Bounded);
+    let properties = PlanProperties::new(equivalences, partitioning, emission, bounded);
+    // Each step is a task of tokio, which lets others run meanwhile.
+    Ok(Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative)))
+}
+
+/// What a filter keeps, as an exact filter of lanepack that fits the files.
+pub(crate) fn exact_filter(files: &Files, physical: &Arc<dyn PhysicalExpr>) -> Option<Expr> {
+    let expr = filter::exact(physical, files.own_schema())?;
+    files.dataset().scan().filter(expr.clone()).check().is_ok().then_some(expr)
+}
+
+/// Filters that joins and top-k change while a query runs, and what they were last.
+#[derive(Debug)]
+pub(crate) struct DynamicFilters {
+    physical: Vec<Arc<dyn PhysicalExpr>>,
+    known: Mutex<Option<(u64, Option<Expr>)>>,
+}
+
+impl DynamicFilters {
+    /// A filter that keeps what all of them keep by now.
+    pub fn now(&self, files: &Files) -> Result<Option<Expr>> {
+        if self.physical.is_empty() {
+            return Ok(None);
+        }
+        let generations = self.physical.iter().map(snapshot_generation);
+        let generation = generations.fold(0, u64::wrapping_add);
+        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((of, filter)) = known.as_ref()
+            && *of == generation
+        {
+            return Ok(filter.clone());
+        }
+        let mut filter = None;
+        for physical in &self.physical {
+            let now = snapshot_physical_expr(physical.clone())?;
+            let Some(expr) = filter::weaker(&now, files.own_schema()) else { continue };
+            // It is a help: DataFusion tests what does not fit the columns.
+            if files.dataset().scan().filter(expr.clone()).check().is_ok() {
+                filter = Some(match filter {
+                    None => expr,
+                    Some(before) => Expr::and(before, expr),
+                });
+            }
+        }
+        *known = Some((generation, filter.clone()));
+        Ok(filter)
+    }
+}
+
+/// What of a partition is read.
+#[derive(Debug, Clone)]
+pub(crate) struct ReadMetrics {
+    scanned: Count,
+    pruned: Count,
+    bytes: Count,
+}
+
+impl ReadMetrics {
+    pub fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
+        let counter = |name| MetricBuilder::new(metrics).counter(name, partition);
+        Self {
+            scanned: counter("chunks_scanned"),
+            pruned: counter("chunks_pruned"),
+            bytes: counter("bytes_scanned"),
+        }
+    }
+
+    /// Counts a step.
+    pub fn count(&self, (chunks, bytes): &(Range<usize>, u64)) {
+        self.scanned.add(chunks.len());
+        self.bytes.add(*bytes as usize);
+    }
+}
+
+/// Has a thread outside of the runtime do something.
+pub(crate) async fn apart<T: Send + 'static>(
+    work: impl FnOnce() -> Result<T> + Send + 'static,
+) -> Result<T> {
+    let done = SpawnedTask::spawn_blocking(work).join().await;
+    done.map_err(|error| DataFusionError::ExecutionJoin(Box::new(error)))?
+}
+
+impl DisplayAs for LanepackExec {
+    fn fmt_as(&self, format: DisplayFormatType, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let schema = self.schema();
+        let names: Vec<&str> = schema.fields().iter().map(|field| field.name().as_str()).collect();
+        let filters = self.filters_text();
+        if matches!(format, DisplayFormatType::TreeRender) {
+            writeln!(f, "format=lanepack")?;
+            if !filters.is_empty() {
+                writeln!(f, "filter={filters}")?;
+            }
+            return Ok(());
+        }
+        write!(
+            f,
+            "LanepackExec: files={}, partitions={}, columns=[{}]",
+            self.files.count_of(self.parts.iter().flatten()),
+            self.parts.len(),
+            names.join(", ")
+        )?;
+        if !filters.is_empty() {
+            write!(f, ", filter={filters}")?;
+        }
+        if let Some(limit) = self.limit {
+            write!(f, ", limit={limit}")?;
+        }
+        if self.has_dynamic_filters() {
+            let filters: Vec<String> = self.dynamic.iter().map(ToString::to_string).collect();
+            write!(f, ", dynamic_filters=[{}]", filters.join(", "))?;
+        }
+        write!(f, "{}", self.engine.suffix())
+    }
+}
+
+impl ExecutionPlan for LanepackExec {
+    fn name(&self) -> &str {
+        "LanepackExec"
+    }
+
+    fn properties(&self) -> &Arc<PlanProperties> {
+        &self.properties
+    }
+
+    fn children(&self) -> Vec<&Arc<dyn ExecutionPlan>> {
+        Vec::new()
+    }
+
+    fn replace_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+        _: ReplaceChildrenOptions,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn with_new_children(
+        self: Arc<Self>,
+        _: Vec<Arc<dyn ExecutionPlan>>,
+    ) -> Result<Arc<dyn ExecutionPlan>> {
+        Ok(self)
+    }
+
+    fn apply_expressions(
+        &self,
+        f: &mut dyn FnMut(&Arc<dyn PhysicalExpr>) -> Result<TreeNodeRecursion>,
+    ) -> Result<TreeNodeRecursion> {
+        let exact = self.exact.iter().map(|exact| &exact.physical);
+        apply_expression_roots(exact.chain(&self.dynamic), f)
+    }
+
+    fn execute(
+        &self,
+        partition: usize,
+        context: Arc<TaskContext>,
+    ) -> Result<SendableRecordBatchStream> {
+        if partition >= self.parts.len() {
+            return internal_err!("partition {partition} of {}", self.parts.len());
+        }
+        let (scan, schema) = (Arc::new(self.clone()), self.schema());
+        let batch_rows = context.session_config().batch_size().max(1);
+        let baseline = BaselineMetrics::new(&self.metrics, partition);
+        let metrics = ReadMetrics::new(&self.metrics, partition);
+        let dynamic = Arc::new(self.dynamic_filters());
+        let start = async move {
+            let (of_plan, of_metrics, filters) = (scan.clone(), metrics.clone(), dynamic.clone());
+            let steps = apart(move || {
+                let now = filters.now(&of_plan.files)?;
+                let most = of_plan.engine.chunks_of_step();
+                of_plan.steps(partition, (now.as_ref(), &of_plan.own_names()), most, &of_metrics)
+            });
+            let (steps, of_output, time) =
+                (steps.await?, scan.clone(), baseline.elapsed_compute().clone());
+            let found = futures::stream::iter(steps)
+                .map(move |step| {
+                    let (scan, metrics, dynamic) = (scan.clone(), metrics.clone(), dynamic.clone());
+                    let time = time.clone();
+                    apart(move || {
+                        let _timer = time.timer();
+                        scan.step(step, &dynamic, &metrics)
+                    })
+                })
+                .buffered(STEPS_AT_A_TIME);
+            let mut left = of_output.limit.unwrap_or(usize::MAX);
+            let batches = found.map_ok(move |(chunk, found)| {
+                let found = found.slice(0, found.num_rows().min(left));
+                left -= found.num_rows();
+                let outputs = of_output.outputs(chunk, &found, batch_rows);
+                let rows = found.num_rows();
+                baseline.record_output(rows);
+                (left, futures::stream::iter(outputs))
+            });
+            // No step is begun behind the one that reaches the limit.
+            let batches = futures::stream::unfold(
+                (Box::pin(batches), false),
+                |(mut batches, ended)| async move {
+                    if ended {
+                        return None;
+                    }
+                    match batches.next().await? {
+                        Ok((left, outputs)) => Some((Ok(outputs), (batches, left == 0))),
+                        Err(error) => Some((Err(error), (batches, true))),
+                    }
+                },
+            );
+            Ok::<_, DataFusionError>(batches.try_flatten())
+        };
+        let batches = futures::stream::once(start).try_flatten().boxed();
+        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+    }
+
+    fn metrics(&self) -> Option<MetricsSet> {
+        Some(self.metrics.clone_inner())
+    }
+
+    fn statistics_from_inputs(
+        &self,
+        _: &[Arc<Statistics>],
+        args: &StatisticsArgs,
+    ) -> Result<Arc<Statistics>> {
+        let all = self.estimated()?;
+        let statistics = match args.partition() {
+            None => all,
+            Some(partition) => {
+                let rows: usize =
+                    self.parts[partition].iter().map(|span| self.files.rows_of(span)).sum();
+                let of_all = self.files.rows_of(&(0..self.files.dataset().num_chunks())).max(1);
+                let kept = *all.num_rows.get_value().unwrap_or(&of_all);
+                let share = (kept as u128 * rows as u128 / of_all as u128) as usize;
+                let mut part = all.to_inexact();
+                part.num_rows = match self.exact.is_empty() && self.dynamic.is_empty() {
+                    true => Precision::Exact(rows),
+                    false => Precision::Inexact(share),
+                };
+                part
+            }
+        };
+        let statistics = statistics.project(Some(&self.columns));
+        let statistics = match self.dynamic.is_empty() {
+            true => statistics,
+            false => statistics.to_inexact(),
+        };
+        let partitions = args.partition().map_or(self.parts.len(), |_| 1);
+        statistics.with_fetch(self.limit, 0, partitions).map(Arc::new)
+    }
+
+    fn with_fetch(&self, limit: Option<usize>) -> Option<Arc<dyn ExecutionPlan>> {
+        let least = [limit, self.limit].into_iter().flatten().min();
+        Some(Arc::new(self.with_limit(least)))
+    }
+
+    fn fetch(&self) -> Option<usize> {
+        self.limit.filter(|_| self.parts.len() == 1)
+    }
+
+    /// Leaves out columns, and puts them in another order; others are computed by the projection.
+    fn try_swapping_with_projection(
+        &self,
+        projection: &ProjectionExec,
+    ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        let mut columns = Vec::new();
+        for one in projection.expr() {
+            let Some(column) = one.expr.downcast_ref::<Column>() else { return Ok(None) };
+            if column.name() != one.alias {
+                return Ok(None);
+            }
+            columns.push(self.columns[column.index()]);
+        }
+        let mut distinct = columns.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        if distinct.len() < columns.len() {
+            return Ok(None);
+        }
+        Ok(Some(Arc::new(self.with_columns(columns)?)))
+    }
+
+    fn handle_child_pushdown_result(
+        &self,
+        _: FilterPushdownPhase,
+        result: ChildPushdownResult,
+        _: &ConfigOptions,
+    ) -> Result<FilterPushdownPropagation<Arc<dyn ExecutionPlan>>> {
+        // Rows behind a limit are not those of a limit behind a filter.
+        if self.limit.is_some() {
+            return Ok(FilterPushdownPropagation::all_unsupported(result));
+        }
+        let mut scan = self.clone();
+        let (mut answers, mut changed) = (Vec::new(), false);
+        for pushed in result.parent_filters {
+            let filter = self.of_table(&pushed.filter);
+            let answer = match filter {
+                Some(filter)
+                    if DynamicFilterTracking::classify(&filter).contains_dynamic_filter() =>
+                {
+                    scan.dynamic.push(filter);
+                    changed = true;
+                    PushedDown::No
+                }
+                Some(filter) => match scan.with_filter(&filter) {
+                    Some(filtered) => {
+                        scan = filtered;
+                        changed = true;
+                        PushedDown::Yes
+                    }
+                    None => PushedDown::No,
+                },
+                None => PushedDown::No,
+            };
+            answers.push(answer);
+        }
+        let propagation = FilterPushdownPropagation::with_parent_pushdown_result(answers);
+        Ok(match changed {
+            true => propagation.with_updated_node(Arc::new(scan)),
+            false => propagation,
+        })
+    }
+}
