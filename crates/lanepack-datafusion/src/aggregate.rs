@@ -35,6 +35,7 @@ use datafusion::physical_expr::expressions::{CastExpr, Column, Literal};
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
 use datafusion::physical_plan::aggregates::{AggregateExec, AggregateMode};
+use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{ChildrenPropertiesMode, ReplaceChildrenOptions};
 use datafusion::physical_plan::metrics::{
     BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
@@ -73,8 +74,14 @@ impl PhysicalOptimizerRule for PushAggregates {
         _: &ConfigOptions,
     ) -> Result<Arc<dyn ExecutionPlan>> {
         let replaced = plan.transform_up(|plan| {
-            Ok(match plan.downcast_ref::<AggregateExec>().map(pushed).transpose()?.flatten() {
-                Some(pushed) => Transformed::yes(pushed),
+            let Some(aggregate) = plan.downcast_ref::<AggregateExec>() else {
+                return Ok(Transformed::no(plan));
+            };
+            let own = without_own_filter(aggregate)?;
+            let pushed = pushed(own.as_ref().unwrap_or(aggregate))?;
+            let own = own.map(|own| Arc::new(own) as _);
+            Ok(match pushed.or(own) {
+                Some(changed) => Transformed::yes(changed),
                 None => Transformed::no(plan),
             })
         });
@@ -88,6 +95,37 @@ impl PhysicalOptimizerRule for PushAggregates {
     fn schema_check(&self) -> bool {
         true
     }
+}
+
+/// An aggregate of least or greatest values without the filter that it gives to scans below as it goes: rows that
+/// cannot change these values, which may change others (`min(day), max(day + 1)`), or come before a value is known.
+fn without_own_filter(aggregate: &AggregateExec) -> Result<Option<AggregateExec>> {
+    let filters = aggregate.dynamic_expressions_produced();
+    let ids: Vec<u64> = filters.iter().filter_map(|filter| filter.expression_id()).collect();
+    if ids.is_empty() {
+        return Ok(None);
+    }
+    let input = aggregate.input().clone().transform_up(|plan| {
+        Ok(match plan.downcast_ref::<LanepackExec>() {
+            Some(scan) => {
+                let scan: Arc<dyn ExecutionPlan> = Arc::new(scan.without_dynamic_filters(&ids));
+                Transformed::yes(scan)
+            }
+            None => Transformed::no(plan),
+        })
+    })?;
+    if !input.transformed {
+        return Ok(None);
+    }
+    let own = AggregateExec::try_new(
+        *aggregate.mode(),
+        aggregate.group_expr().clone(),
+        aggregate.aggr_expr().to_vec(),
+        aggregate.filter_expr().to_vec(),
+        input.data,
+        aggregate.input_schema(),
+    )?;
+    Ok(Some(own.with_limit_options(aggregate.limit_options())))
 }
 
 /// What an aggregate is replaced by, if it is.
@@ -405,12 +443,30 @@ impl Running {
     }
 }
 
-/// What lies between an aggregate and a scan.
-struct Through<'a>(Vec<&'a ProjectionExec>);
+/// What lies between a plan and a scan.
+pub(crate) struct Through<'a>(Vec<&'a ProjectionExec>);
 
 impl Through<'_> {
-    /// An expression of the aggregate's input as one of the scan's columns.
-    fn resolved(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
+    /// The names of the scan's columns that an aggregate reads.
+    fn columns_read(&self, aggregate: &AggregateExec) -> BTreeSet<String> {
+        let of_functions = aggregate.aggr_expr().iter().flat_map(|function| function.expressions());
+        let of_filters = aggregate.filter_expr().iter().flatten().cloned();
+        let of_groups = aggregate.group_expr().expr().iter().map(|(expr, _)| expr.clone());
+        let all = of_functions.chain(of_filters).chain(of_groups);
+        let columns = all.filter_map(|expr| self.resolved(&expr));
+        columns
+            .flat_map(|expr| collect_columns(&expr))
+            .map(|column| column.name().to_owned())
+            .collect()
+    }
+
+    /// The projections, the highest first.
+    pub fn projections(&self) -> impl DoubleEndedIterator<Item = &ProjectionExec> {
+        self.0.iter().copied()
+    }
+
+    /// An expression of what lies above as one of the scan's columns.
+    pub fn resolved(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
         self.0.iter().try_fold(expr.clone(), |expr, projection| {
             let own = expr.transform(|expr| {
                 Ok(match expr.downcast_ref::<Column>() {
@@ -429,23 +485,8 @@ impl Through<'_> {
     }
 }
 
-impl Through<'_> {
-    /// The names of the scan's columns that an aggregate reads.
-    fn columns_read(&self, aggregate: &AggregateExec) -> BTreeSet<String> {
-        let of_functions = aggregate.aggr_expr().iter().flat_map(|function| function.expressions());
-        let of_filters = aggregate.filter_expr().iter().flatten().cloned();
-        let of_groups = aggregate.group_expr().expr().iter().map(|(expr, _)| expr.clone());
-        let all = of_functions.chain(of_filters).chain(of_groups);
-        let columns = all.filter_map(|expr| self.resolved(&expr));
-        columns
-            .flat_map(|expr| collect_columns(&expr))
-            .map(|column| column.name().to_owned())
-            .collect()
-    }
-}
-
 /// The scan below a plan, and the projections above it, the highest first.
-fn scan_below(plan: &Arc<dyn ExecutionPlan>) -> Option<(&LanepackExec, Through<'_>)> {
+pub(crate) fn scan_below(plan: &Arc<dyn ExecutionPlan>) -> Option<(&LanepackExec, Through<'_>)> {
     let (mut plan, mut through) = (plan, Vec::new());
     loop {
         if let Some(scan) = plan.downcast_ref::<LanepackExec>() {
@@ -494,7 +535,13 @@ fn states_of(
         }
         _ => return None,
     };
-    if function.state_fields().ok()?.len() != aggregates.len() {
+    let fields = function.state_fields().ok()?;
+    // Averages of others may have their states in another order.
+    let is_known = match aggregates.len() {
+        2 => *fields.first()?.data_type() == DataType::UInt64,
+        _ => true,
+    };
+    if fields.len() != aggregates.len() || !is_known {
         return None;
     }
     let within = |aggregate: Aggregate| match condition {
@@ -604,7 +651,7 @@ impl ExecutionPlan for LanepackAggregateExec {
             Ok::<_, DataFusionError>(streams.try_flatten())
         };
         let batches = futures::stream::once(start).try_flatten().boxed();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+        Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(schema, batches))))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {

@@ -13,6 +13,7 @@ use datafusion::prelude::{DataFrame, SessionContext};
 use crate::aggregate::PushAggregates;
 use crate::engine::LanepackOptions;
 use crate::format::LanepackFormatFactory;
+use crate::late::TakeLate;
 use crate::table::{LanepackTable, TableOptions, divided_schema};
 
 /// Makes tables of `CREATE EXTERNAL TABLE ... STORED AS LANEPACK LOCATION '...'`, with columns or those of the
@@ -72,9 +73,13 @@ pub fn register(context: &SessionContext) {
         return;
     }
     let session_id = state.session_id().to_owned();
+    let mut rules = state.physical_optimizers().to_vec();
+    let of_top_k = rules.iter().rposition(|rule| rule.name() == "FilterPushdown(Post)");
+    rules.insert(of_top_k.unwrap_or(rules.len()), Arc::new(TakeLate::default()));
+    rules.push(Arc::new(PushAggregates::default()));
     *state = SessionStateBuilder::new_from_existing(state.clone())
         .with_session_id(session_id)
-        .with_physical_optimizer_rule(Arc::new(PushAggregates::default()))
+        .with_physical_optimizer_rules(rules)
         .build();
     let extensions = &mut state.config_mut().options_mut().extensions;
     if extensions.get::<LanepackOptions>().is_none() {

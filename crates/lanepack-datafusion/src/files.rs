@@ -226,10 +226,10 @@ fn column_statistics(dataset: &Dataset, field: &FieldRef) -> Result<(ColumnStati
                 best = value;
             }
         }
-        let value = best.cast_to(field.data_type())?;
         Ok(match has_exact_bounds(field.data_type()) {
-            true => Precision::Exact(value),
-            false => Precision::Inexact(value),
+            true => Precision::Exact(best.cast_to(field.data_type())?),
+            // Bounds of long values are shorter than they.
+            false => best.cast_to(field.data_type()).map_or(Precision::Absent, Precision::Inexact),
         })
     };
     let column = ColumnStatistics {

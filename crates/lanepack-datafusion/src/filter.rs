@@ -107,7 +107,7 @@ fn is_of_type(column: &Column, schema: &Schema, is: impl Fn(&DataType) -> bool) 
     schema.field_with_name(column.name()).is_ok_and(|field| is(field.data_type()))
 }
 
-fn is_text(data_type: &DataType) -> bool {
+pub(crate) fn is_text(data_type: &DataType) -> bool {
     matches!(data_type, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View)
 }
 

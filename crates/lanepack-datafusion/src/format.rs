@@ -39,7 +39,7 @@ use tokio::sync::mpsc::Receiver;
 
 use crate::external;
 use crate::scan::apart;
-use crate::table::EXTENSION;
+use crate::table::{EXTENSION, is_system};
 
 /// The format in `COPY ... STORED AS LANEPACK`, and of files whose name ends in `.lanepack`.
 #[derive(Debug, Default)]
@@ -251,7 +251,7 @@ impl FileSink for LanepackSink {
         mut files: DemuxedStreamReceiver,
         store: Arc<dyn ObjectStore>,
     ) -> Result<u64> {
-        let is_local = self.config.object_store_url.as_str().starts_with("file:");
+        let is_local = is_system(store.as_ref());
         let schema = get_writer_schema(&self.config);
         let mut tasks: JoinSet<Result<(Output, u64)>> = JoinSet::new();
         while let Some((path, batches)) = files.recv().await {
@@ -319,7 +319,7 @@ impl Output {
     }
 }
 
-/// Writes the rows of a file of the system. There may be thousands of files, so none has a thread while it waits.
+/// Writes the rows of a file of the system. There may be many files, so none has a thread while it waits.
 async fn to_file(
     path: std::path::PathBuf,
     mut batches: Receiver<RecordBatch>,
@@ -328,7 +328,9 @@ async fn to_file(
 ) -> Result<(Output, u64)> {
     let create = move || {
         if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder)?;
+            std::fs::create_dir_all(folder).map_err(|error| {
+                DataFusionError::from(error).context(folder.display().to_string())
+            })?;
         }
         Writer::create(&path, &schema, options).map_err(external)
     };
@@ -352,13 +354,13 @@ async fn to_object(
 ) -> Result<(Output, u64)> {
     let mut writer = ObjectWriter::try_new(store, &path, &schema, options).map_err(external)?;
     let mut rows = 0;
-    let mut written = Ok(());
-    while let (Ok(()), Some(batch)) = (&written, batches.recv().await) {
+    while let Some(batch) = batches.recv().await {
         rows += batch.num_rows() as u64;
-        written = writer.write(&batch).await;
+        if let Err(error) = writer.write(&batch).await {
+            // What cannot be removed either is less of interest than why.
+            drop(writer.abort().await);
+            return Err(external(error));
+        }
     }
-    match written {
-        Ok(()) => Ok((Output::Object(Box::new(writer)), rows)),
-        Err(error) => Err(external(error)),
-    }
+    Ok((Output::Object(Box::new(writer)), rows))
 }

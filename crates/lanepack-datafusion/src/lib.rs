@@ -10,7 +10,7 @@
 //! files.rs      chunks of all files, columns of paths     number.rs     DataFusion's numbers as lanepack's
 //! scan.rs       LanepackExec: partitions of chunks        engine.rs     the setting lanepack.engine
 //! aggregate.rs  LanepackAggregateExec, PushAggregates     create.rs     what a session gains
-//! format.rs     files that COPY writes
+//! format.rs     files that COPY writes                late.rs       LanepackTakeExec, TakeLate: columns after a top-k
 //! ```
 
 /// The examples of docs/guide/sql.md.
@@ -24,6 +24,7 @@ mod engine;
 mod files;
 mod filter;
 mod format;
+mod late;
 mod number;
 mod scan;
 mod table;
@@ -32,6 +33,7 @@ pub use aggregate::{LanepackAggregateExec, PushAggregates};
 pub use create::{LanepackTableFactory, SessionContextExt, register};
 pub use engine::{EngineKind, LanepackOptions};
 pub use format::{LanepackFormat, LanepackFormatFactory};
+pub use late::{LanepackTakeExec, TakeLate};
 pub use scan::LanepackExec;
 pub use table::LanepackTable;
 

@@ -14,12 +14,12 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use datafusion::arrow::array::{ArrayRef, RecordBatch, RecordBatchOptions};
-use datafusion::arrow::datatypes::Schema;
+use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
+use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::runtime::SpawnedTask;
 use datafusion::common::stats::Precision;
 use datafusion::common::tree_node::TreeNodeRecursion;
-use datafusion::common::{Statistics, internal_err};
+use datafusion::common::{ColumnStatistics, Statistics, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::{DataFusionError, Result};
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
@@ -31,6 +31,7 @@ use datafusion::physical_expr::{
 use datafusion::physical_expr_common::physical_expr::{
     snapshot_generation, snapshot_physical_expr,
 };
+use datafusion::physical_plan::coop::cooperative;
 use datafusion::physical_plan::execution_plan::{
     Boundedness, EmissionType, ReplaceChildrenOptions, SchedulingType, apply_expression_roots,
 };
@@ -56,6 +57,9 @@ use crate::external;
 use crate::files::Files;
 use crate::filter;
 
+/// The name of a column of numbers of rows, counted from the first row of the first file.
+pub(crate) const ROW_NUMBERS: &str = "__lanepack_row";
+
 /// Steps of a partition that run at a time: while what one has found is looked at, the next one reads.
 const STEPS_AT_A_TIME: usize = 2;
 
@@ -79,6 +83,8 @@ pub struct LanepackExec {
     parts: Arc<[Vec<Range<usize>>]>,
     /// The columns that it gives, by their numbers in the table.
     columns: Vec<usize>,
+    /// Whether it gives the numbers of rows behind these columns.
+    has_row_numbers: bool,
     exact: Vec<Exact>,
     /// Filters that change while the query runs.
     dynamic: Vec<Arc<dyn PhysicalExpr>>,
@@ -100,13 +106,15 @@ impl LanepackExec {
         engine: EngineKind,
     ) -> Result<Self> {
         let parts: Arc<[Vec<Range<usize>>]> = parts.into();
-        let properties = properties_of(&files, &parts, &columns, &order)?;
+        let schema = Arc::new(files.schema().project(&columns)?);
+        let properties = properties_of(schema, parts.len(), &order);
         let (exact, dynamic, metrics) = Default::default();
-        let limit = None;
+        let (limit, has_row_numbers) = (None, false);
         Ok(Self {
             files,
             parts,
             columns,
+            has_row_numbers,
             exact,
             dynamic,
             limit,
@@ -119,8 +127,19 @@ impl LanepackExec {
 
     /// The same with other columns of the table.
     pub(crate) fn with_columns(&self, columns: Vec<usize>) -> Result<Self> {
-        let properties = properties_of(&self.files, &self.parts, &columns, &self.order)?;
-        Ok(Self { columns, properties, ..self.clone() })
+        let schema = Arc::new(self.files.schema().project(&columns)?);
+        let properties = properties_of(schema, self.parts.len(), &self.order);
+        Ok(Self { columns, properties, has_row_numbers: false, ..self.clone() })
+    }
+
+    /// The same with other columns, and the numbers of rows behind them.
+    pub(crate) fn with_row_numbers(&self, columns: Vec<usize>) -> Result<Self> {
+        let schema = self.files.schema().project(&columns)?;
+        let numbers = Arc::new(Field::new(ROW_NUMBERS, DataType::UInt64, false));
+        let fields: Vec<FieldRef> = schema.fields().iter().cloned().chain([numbers]).collect();
+        let schema = Arc::new(Schema::new_with_metadata(fields, schema.metadata().clone()));
+        let properties = properties_of(schema, self.parts.len(), &self.order);
+        Ok(Self { columns, properties, has_row_numbers: true, ..self.clone() })
     }
 
     /// With an exact filter, of the columns of the table; none if lanepack has none that keeps the same rows.
@@ -139,6 +158,15 @@ impl LanepackExec {
         self.limit
     }
 
+    /// The columns that it gives, by their numbers in the table.
+    pub(crate) fn columns(&self) -> &[usize] {
+        &self.columns
+    }
+
+    pub(crate) fn has_row_numbers(&self) -> bool {
+        self.has_row_numbers
+    }
+
     pub(crate) fn files(&self) -> &Arc<Files> {
         &self.files
     }
@@ -153,6 +181,13 @@ impl LanepackExec {
 
     pub(crate) fn partitions(&self) -> usize {
         self.parts.len()
+    }
+
+    /// The same without some filters that change, by their identities.
+    pub(crate) fn without_dynamic_filters(&self, ids: &[u64]) -> Self {
+        let mut scan = self.clone();
+        scan.dynamic.retain(|filter| !ids.iter().any(|id| has_id(filter, *id)));
+        scan
     }
 
     /// The exact filters, as text.
@@ -217,7 +252,8 @@ impl LanepackExec {
         let (chunks, chunk) = (step.0.clone(), step.0.start);
         let dynamic = dynamic.now(&self.files)?;
         let names = self.own_names();
-        if names.is_empty() && self.exact.is_empty() && dynamic.is_none() {
+        let keeps_all = self.exact.is_empty() && dynamic.is_none();
+        if names.is_empty() && keeps_all && !self.has_row_numbers {
             let options =
                 RecordBatchOptions::new().with_row_count(Some(self.files.rows_of(&chunks)));
             let none =
@@ -227,27 +263,39 @@ impl LanepackExec {
         let engine = self.engine.engine()?;
         let scan = self.scan_of(chunks, dynamic.as_ref());
         let found = match self.limit {
-            Some(limit) => scan.limit(limit).gather(&names, &engine),
+            Some(limit) => scan.clone().limit(limit).gather(&names, &engine),
             None => scan.gather(&names, &engine),
         };
-        let found = found.map_err(external)?;
-        metrics.count(&step);
+        let mut found = found.map_err(external)?;
+        if self.has_row_numbers {
+            let numbers = scan.rows(&engine).map_err(external)?;
+            let before = self.files.rows_of(&(0..chunk)) as u64;
+            let numbers: UInt64Array = numbers.unary(|number| before + number);
+            found = with_column(&found, ROW_NUMBERS, Arc::new(numbers))?;
+        }
+        match dynamic {
+            None => metrics.count(&step),
+            // Chunks may be excluded since the steps were made.
+            Some(_) => metrics.count_reads(&step, &scan.chunk_reads(&names).map_err(external)?),
+        }
         Ok((chunk, found))
     }
 
     /// Some rows of a batch of the file that a chunk is in, with the columns of its path.
     fn output(&self, found: &RecordBatch, chunk: usize, rows: Range<usize>) -> Result<RecordBatch> {
-        let mut own = found.columns().iter();
+        let mut own = found.columns().iter().map(|array| array.slice(rows.start, rows.len()));
         let columns = self.columns.iter().map(|column| -> Result<ArrayRef> {
             if self.files.is_of_path(*column) {
                 return self.files.value_of_path(*column, chunk).to_array_of_size(rows.len());
             }
             match own.next() {
-                Some(array) => Ok(array.slice(rows.start, rows.len())),
+                Some(array) => Ok(array),
                 None => internal_err!("lanepack gave fewer columns than asked for"),
             }
         });
-        let columns = columns.collect::<Result<Vec<_>>>()?;
+        let mut columns = columns.collect::<Result<Vec<_>>>()?;
+        // The numbers of rows, if there are any.
+        columns.extend(own);
         let options = RecordBatchOptions::new().with_row_count(Some(rows.len()));
         Ok(RecordBatch::try_new_with_options(self.schema(), columns, &options)?)
     }
@@ -284,7 +332,7 @@ impl LanepackExec {
             return Ok(all);
         }
         let everything: Vec<usize> = (0..self.files.schema().fields().len()).collect();
-        let unfiltered = Self { exact: Vec::new(), ..self.with_columns(everything)? };
+        let unfiltered = Self { exact: Vec::new(), limit: None, ..self.with_columns(everything)? };
         let filters = self.exact.iter().map(|exact| exact.physical.clone());
         let filtered = FilterExec::try_new(conjunction(filters), Arc::new(unfiltered))?;
         let estimated = StatisticsContext::new().compute(&filtered, &StatisticsArgs::new())?;
@@ -292,13 +340,24 @@ impl LanepackExec {
     }
 }
 
+/// Whether an expression is another one, or has it as a part.
+fn has_id(expr: &Arc<dyn PhysicalExpr>, id: u64) -> bool {
+    expr.expression_id() == Some(id) || expr.children().into_iter().any(|child| has_id(child, id))
+}
+
+/// A batch with a column more.
+fn with_column(batch: &RecordBatch, name: &str, column: ArrayRef) -> Result<RecordBatch> {
+    let field = Arc::new(Field::new(name, column.data_type().clone(), false));
+    let fields: Vec<FieldRef> = batch.schema().fields().iter().cloned().chain([field]).collect();
+    let columns = batch.columns().iter().cloned().chain([column]).collect();
+    Ok(RecordBatch::try_new(Arc::new(Schema::new(fields)), columns)?)
+}
+
 fn properties_of(
-    files: &Files,
-    parts: &[Vec<Range<usize>>],
-    columns: &[usize],
+    schema: SchemaRef,
+    partitions: usize,
     order: &[PhysicalSortExpr],
-) -> Result<Arc<PlanProperties>> {
-    let schema = Arc::new(files.schema().project(columns)?);
+) -> Arc<PlanProperties> {
     let mut ordering = Vec::new();
     for sort in order {
         // Rows are in the order of the first of several columns, too.
@@ -309,11 +368,11 @@ fn properties_of(
     if let Some(ordering) = LexOrdering::new(ordering) {
         equivalences.add_ordering(ordering);
     }
-    let partitioning = Partitioning::UnknownPartitioning(parts.len());
+    let partitioning = Partitioning::UnknownPartitioning(partitions);
     let (emission, bounded) = (EmissionType::Incremental, Boundedness::Bounded);
     let properties = PlanProperties::new(equivalences, partitioning, emission, bounded);
-    // Each step is a task of tokio, which lets others run meanwhile.
-    Ok(Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative)))
+    // `execute` sees to it.
+    Arc::new(properties.with_scheduling_type(SchedulingType::Cooperative))
 }
 
 /// What a filter keeps, as an exact filter of lanepack that fits the files.
@@ -376,6 +435,13 @@ impl ReadMetrics {
             pruned: counter("chunks_pruned"),
             bytes: counter("bytes_scanned"),
         }
+    }
+
+    /// Counts a step of whose chunks some are read.
+    pub fn count_reads(&self, (chunks, _): &(Range<usize>, u64), reads: &[(usize, u64)]) {
+        self.scanned.add(reads.len());
+        self.pruned.add(chunks.len() - reads.len());
+        self.bytes.add(reads.iter().map(|(_, bytes)| *bytes as usize).sum());
     }
 
     /// Counts a step.
@@ -519,7 +585,7 @@ impl ExecutionPlan for LanepackExec {
             Ok::<_, DataFusionError>(batches.try_flatten())
         };
         let batches = futures::stream::once(start).try_flatten().boxed();
-        Ok(Box::pin(RecordBatchStreamAdapter::new(schema, batches)))
+        Ok(Box::pin(cooperative(RecordBatchStreamAdapter::new(schema, batches))))
     }
 
     fn metrics(&self) -> Option<MetricsSet> {
@@ -537,7 +603,9 @@ impl ExecutionPlan for LanepackExec {
             Some(partition) => {
                 let rows: usize =
                     self.parts[partition].iter().map(|span| self.files.rows_of(span)).sum();
-                let of_all = self.files.rows_of(&(0..self.files.dataset().num_chunks())).max(1);
+                let of_all: usize =
+                    self.parts.iter().flatten().map(|span| self.files.rows_of(span)).sum();
+                let of_all = of_all.max(1);
                 let kept = *all.num_rows.get_value().unwrap_or(&of_all);
                 let share = (kept as u128 * rows as u128 / of_all as u128) as usize;
                 let mut part = all.to_inexact();
@@ -548,7 +616,10 @@ impl ExecutionPlan for LanepackExec {
                 part
             }
         };
-        let statistics = statistics.project(Some(&self.columns));
+        let mut statistics = statistics.project(Some(&self.columns));
+        if self.has_row_numbers {
+            statistics.column_statistics.push(ColumnStatistics::new_unknown());
+        }
         let statistics = match self.dynamic.is_empty() {
             true => statistics,
             false => statistics.to_inexact(),
@@ -571,6 +642,9 @@ impl ExecutionPlan for LanepackExec {
         &self,
         projection: &ProjectionExec,
     ) -> Result<Option<Arc<dyn ExecutionPlan>>> {
+        if self.has_row_numbers {
+            return Ok(None);
+        }
         let mut columns = Vec::new();
         for one in projection.expr() {
             let Some(column) = one.expr.downcast_ref::<Column>() else { return Ok(None) };

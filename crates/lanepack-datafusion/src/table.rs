@@ -26,6 +26,7 @@ use percent_encoding::percent_decode_str;
 use crate::engine::EngineKind;
 use crate::external;
 use crate::files::Files;
+use crate::filter::is_text;
 use crate::scan::{LanepackExec, apart, exact_filter};
 
 /// The extension of files that are looked for in folders.
@@ -88,13 +89,19 @@ impl LanepackTable {
         }
         let TableOptions { schema, path_fields, order, definition } = options;
         let (dataset, of_paths) = opened(found, schema).await?;
-        if let Some(twice) =
-            path_fields.iter().find(|field| dataset.schema().field_with_name(field.name()).is_ok())
-        {
-            return plan_err!("column {:?} is in files and in their paths", twice.name());
+        for (at, field) in path_fields.iter().enumerate() {
+            if dataset.schema().field_with_name(field.name()).is_ok() {
+                return plan_err!("column {:?} is in files and in their paths", field.name());
+            }
+            if path_fields[..at].iter().any(|other| other.name() == field.name()) {
+                return plan_err!("column {:?} is twice a column of paths", field.name());
+            }
         }
         let files = Arc::new(Files::try_new(dataset, path_fields, of_paths)?);
-        Ok(Self { files, order, definition })
+        let table = Self { files, order, definition };
+        // An order by columns that there are not is an error now, not of each query.
+        table.sorted()?;
+        Ok(table)
     }
 
     /// Whether a filter is of columns of paths alone.
@@ -168,11 +175,16 @@ async fn found_at(session: &dyn Session, place: &str, fields: &[FieldRef]) -> Re
         let of_path = fields.iter().map(|field| of_path(&segments, field, &location));
         let of_path = of_path.collect::<Result<_>>()?;
         let local =
-            (url.scheme() == "file").then(|| std::path::Path::new("/").join(location.as_ref()));
+            is_system(store.as_ref()).then(|| std::path::Path::new("/").join(location.as_ref()));
         found.push(Found { store: store.clone(), meta, local, of_path });
     }
     found.sort_by(|one, next| one.meta.location.as_ref().cmp(next.meta.location.as_ref()));
     Ok(found)
+}
+
+/// Whether locations of a store are paths of the system from its root.
+pub(crate) fn is_system(store: &dyn ObjectStore) -> bool {
+    store.to_string() == "LocalFileSystem(file:///)"
 }
 
 /// Whether a place of the system is a folder.
@@ -185,7 +197,8 @@ fn is_folder(url: &ListingTableUrl) -> bool {
 fn of_path(segments: &[&str], field: &Field, location: &Path) -> Result<ScalarValue> {
     let of_field = |segment: &&str| {
         let (name, value) = segment.split_once('=')?;
-        (name == field.name()).then(|| value.to_owned())
+        let name = percent_decode_str(name).decode_utf8().ok()?;
+        (name == *field.name()).then(|| value.to_owned())
     };
     let Some(value) = segments.iter().find_map(of_field) else {
         return plan_err!("no folder {}=... in the path {location}", field.name());
@@ -195,9 +208,13 @@ fn of_path(segments: &[&str], field: &Field, location: &Path) -> Result<ScalarVa
         Err(_) => return plan_err!("a value that is no UTF-8 in the path {location}"),
     };
     if value == "__HIVE_DEFAULT_PARTITION__" {
-        return ScalarValue::try_new_null(field.data_type());
+        return match field.is_nullable() {
+            true => ScalarValue::try_new_null(field.data_type()),
+            false => plan_err!("column {} is null in the path {location}", field.name()),
+        };
     }
     ScalarValue::try_from_string(value, field.data_type())
+        .map_err(|error| error.context(format!("column {} in the path {location}", field.name())))
 }
 
 /// Opens files, some at a time: all of the system, or all of stores.
@@ -213,9 +230,15 @@ async fn opened(
             None => objects.push((file.store, file.meta)),
         }
     }
+    if !objects.is_empty() && !paths.is_empty() {
+        return plan_err!("a table of files of the system and of a store");
+    }
     if objects.is_empty() {
         let open = move || match schema {
-            Some(schema) => Dataset::open_with_schema(&paths, &schema),
+            Some(schema) => {
+                let first = File::open(&paths[0])?;
+                Dataset::open_with_schema(&paths, &with_types_of(&schema, first.schema()))
+            }
             None => Dataset::open(&paths),
         };
         return Ok((apart(move || open().map_err(external)).await?, of_paths));
@@ -224,17 +247,35 @@ async fn opened(
         apart(move || {
             let name = meta.location.to_string();
             let file = File::from_source(Arc::new(Object::new(store, meta)));
-            file.map(|file| file.with_name(&name)).map_err(external)
+            let file = file.map_err(|error| external(error).context(name.clone()));
+            file.map(|file| file.with_name(&name))
         })
     });
     let opening: Vec<_> = opening.collect();
     let files: Vec<File> =
         futures::stream::iter(opening).buffered(OPENED_AT_A_TIME).try_collect().await?;
     let dataset = match schema {
-        Some(schema) => Dataset::try_new_with_schema(files, &schema),
+        Some(schema) => {
+            let schema = with_types_of(&schema, files[0].schema());
+            Dataset::try_new_with_schema(files, &schema)
+        }
         None => Dataset::try_new(files),
     };
     Ok((dataset.map_err(external)?, of_paths))
+}
+
+/// Declared columns with the types of text that files have: SQL has one name for all of them.
+fn with_types_of(declared: &Schema, of_file: &Schema) -> Schema {
+    let fields = declared.fields().iter().map(|field| {
+        let own = of_file.field_with_name(field.name()).map(Field::data_type);
+        match own {
+            Ok(own) if is_text(own) && is_text(field.data_type()) => {
+                field.as_ref().clone().with_data_type(own.clone())
+            }
+            _ => field.as_ref().clone(),
+        }
+    });
+    Schema::new_with_metadata(fields.collect::<Vec<_>>(), declared.metadata().clone())
 }
 
 /// Objects that are opened at a time, each of which takes some requests.
@@ -353,11 +394,18 @@ pub(crate) fn divided_schema(
     schema: &Schema,
     path_columns: &[String],
 ) -> Result<(Option<SchemaRef>, Vec<FieldRef>)> {
+    // DataFusion gives names in the quotes that they are written in.
+    let unquoted =
+        |name: &String| match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
+            Some(name) => name.replace("\"\"", "\""),
+            None => name.clone(),
+        };
+    let path_columns: Vec<String> = path_columns.iter().map(unquoted).collect();
     if schema.fields().is_empty() {
         return Ok((None, path_columns.iter().map(|name| path_field(name)).collect()));
     }
     let mut path_fields = Vec::new();
-    for name in path_columns {
+    for name in &path_columns {
         path_fields.push(Arc::new(schema.field_with_name(name)?.clone()));
     }
     let own = schema.fields().iter().filter(|field| !path_columns.contains(field.name()));

@@ -562,3 +562,132 @@ async fn objects_of_stores_are_tables_and_copies() {
     assert!(context.sql(copy).await.unwrap().collect().await.is_err());
     assert!(context.read_lanepack("memory://bucket/failed.lanepack").await.is_err());
 }
+
+#[tokio::test]
+async fn columns_are_read_late_for_the_rows_of_a_top_k() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = both(folder.path()).await;
+    let one = session(1);
+    one.register_lanepack("sales", folder.path().join("sales.lanepack").to_str().unwrap())
+        .await
+        .unwrap();
+    register_in_memory(&one, "memory", &[sales()]);
+    let place = folder.path().join("shops").display().to_string();
+    rows(&context, &format!("COPY memory TO '{place}' STORED AS LANEPACK PARTITIONED BY (shop)"))
+        .await;
+    for context in [&context, &one] {
+        let create = format!(
+            "CREATE EXTERNAL TABLE shops STORED AS LANEPACK PARTITIONED BY (shop) LOCATION '{place}/'"
+        );
+        rows(context, &create).await;
+        for query in [
+            "SELECT day, shop, price, weight, name FROM sales ORDER BY weight DESC, day LIMIT 3",
+            "SELECT name, price, shop FROM sales WHERE price > 10 ORDER BY day DESC, name LIMIT 2",
+            "SELECT name AS n, day + 1, shop FROM sales ORDER BY weight, day LIMIT 2 OFFSET 1",
+            "SELECT price, name FROM sales WHERE name LIKE '%7' ORDER BY shop, day LIMIT 1",
+            "SELECT max(name) FROM (SELECT name FROM sales ORDER BY weight, day LIMIT 2)",
+        ] {
+            let expected = same(context, query).await;
+            let by_shop = query.replace("sales", "shops");
+            assert_eq!(rows(context, &by_shop).await, expected, "{query}");
+            let is_late = !query.contains("LIKE");
+            let explained = plan(context, query).await;
+            assert!(!is_late || explained.contains("LanepackTakeExec"), "{query}: {explained}");
+        }
+        // Few rows, or nothing that could be read late.
+        for query in [
+            "SELECT day, name FROM sales ORDER BY day, name LIMIT 10",
+            "SELECT name, shop FROM sales ORDER BY day, name LIMIT 900",
+        ] {
+            same(context, query).await;
+            assert!(!plan(context, query).await.contains("LanepackTakeExec"), "{query}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn least_values_keep_the_rows_of_other_aggregates() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = both(folder.path()).await;
+    let one = session(1);
+    one.register_lanepack("sales", folder.path().join("sales.lanepack").to_str().unwrap())
+        .await
+        .unwrap();
+    register_in_memory(&one, "memory", &[sales()]);
+    for context in [&context, &one] {
+        for query in [
+            "SELECT min(day), max(day + 1) FROM sales",
+            "SELECT min(day), max(price) FROM sales WHERE length(name) > 3",
+            "SELECT max(day), min(upper(name)), count(*) FROM sales WHERE day > 2",
+            "SELECT max(weight), min(name) FROM sales",
+        ] {
+            same(context, query).await;
+            assert!(!plan(context, query).await.contains("dynamic_filters"), "{query}");
+        }
+    }
+}
+
+/// Sums that do not fit behind chunks of which they do.
+#[tokio::test]
+async fn chunks_that_are_left_are_those_of_the_replaced_plan() {
+    let folder = tempfile::tempdir().unwrap();
+    let rows_of_chunk = 1024;
+    let values = |chunk: i64| match chunk {
+        7 => vec![i64::MAX / 300; rows_of_chunk],
+        _ => (0..rows_of_chunk as i64).map(|row| row * chunk).collect(),
+    };
+    let batch = |chunk: i64| {
+        let keys: Vec<i64> = (0..rows_of_chunk as i64).map(|row| row % 3).collect();
+        record_batch!(("key", Int64, keys), ("value", Int64, values(chunk))).unwrap()
+    };
+    let batches: Vec<RecordBatch> = (0..24).map(batch).collect();
+    let path = folder.path().join("sales.lanepack");
+    write(&path, &batches, rows_of_chunk);
+    for partitions in [1, 2] {
+        let context = session(partitions);
+        context.register_lanepack("sales", path.to_str().unwrap()).await.unwrap();
+        register_in_memory(&context, "memory", &batches);
+        for query in [
+            "SELECT sum(value), count(*) FROM sales",
+            "SELECT sum(value) FILTER (WHERE key = 1), avg(key) FROM sales",
+            "SELECT key, sum(value), max(value) FROM sales GROUP BY key ORDER BY key",
+        ] {
+            same(&context, query).await;
+            let explained = rows(&context, &format!("EXPLAIN ANALYZE {query}")).await.concat();
+            assert!(explained.contains("partitions_left=1"), "{explained}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn declared_texts_and_long_binaries() {
+    let folder = tempfile::tempdir().unwrap();
+    let context = session(2);
+    let long = FixedSizeBinaryArray::try_from_iter((0..3_u8).map(|byte| vec![byte; 100])).unwrap();
+    let columns: Vec<(&str, ArrayRef)> =
+        vec![("note", Arc::new(StringArray::from(vec!["a", "b", "c"]))), ("long", Arc::new(long))];
+    write(&folder.path().join("t.lanepack"), &[RecordBatch::try_from_iter(columns).unwrap()], 1024);
+    let place = folder.path().display();
+    let create =
+        format!("CREATE EXTERNAL TABLE t (note VARCHAR) STORED AS LANEPACK LOCATION '{place}/'");
+    rows(&context, &create).await;
+    assert_eq!(
+        rows(&context, "SELECT note FROM t WHERE note > 'a' ORDER BY note").await,
+        ["b", "c"]
+    );
+    let create = format!("CREATE EXTERNAL TABLE all_of_it STORED AS LANEPACK LOCATION '{place}/'");
+    rows(&context, &create).await;
+    assert_eq!(
+        rows(&context, "SELECT count(long) FROM all_of_it WHERE long IS NOT NULL").await,
+        ["3"]
+    );
+    for wrong in ["PARTITIONED BY (a, a)", "WITH ORDER (nobody)", "PARTITIONED BY (year)"] {
+        let create =
+            format!("CREATE EXTERNAL TABLE wrong STORED AS LANEPACK {wrong} LOCATION '{place}/'");
+        let failed = match context.sql(&create).await {
+            Ok(frame) => frame.collect().await.map(|_| ()),
+            Err(error) => Err(error),
+        };
+        assert!(failed.is_err(), "{wrong}");
+    }
+}
