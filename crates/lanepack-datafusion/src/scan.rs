@@ -86,6 +86,8 @@ pub struct LanepackExec {
     /// Whether it gives the numbers of rows behind these columns.
     has_row_numbers: bool,
     exact: Vec<Exact>,
+    /// Filters that keep what others keep, which DataFusion applies, and maybe more.
+    weaker: Vec<Expr>,
     /// Filters that change while the query runs.
     dynamic: Vec<Arc<dyn PhysicalExpr>>,
     /// Rows of a partition at most.
@@ -108,7 +110,7 @@ impl LanepackExec {
         let parts: Arc<[Vec<Range<usize>>]> = parts.into();
         let schema = Arc::new(files.schema().project(&columns)?);
         let properties = properties_of(schema, parts.len(), &order);
-        let (exact, dynamic, metrics) = Default::default();
+        let (exact, weaker, dynamic, metrics) = Default::default();
         let (limit, has_row_numbers) = (None, false);
         Ok(Self {
             files,
@@ -116,6 +118,7 @@ impl LanepackExec {
             columns,
             has_row_numbers,
             exact,
+            weaker,
             dynamic,
             limit,
             order,
@@ -147,6 +150,15 @@ impl LanepackExec {
         let expr = exact_filter(&self.files, physical)?;
         let mut scan = self.clone();
         scan.exact.push(Exact { physical: physical.clone(), expr });
+        Some(scan)
+    }
+
+    /// With a filter that keeps the rows of another one, of the columns of the table, and maybe more; none if that may
+    /// be all.
+    pub(crate) fn with_weaker_filter(&self, physical: &Arc<dyn PhysicalExpr>) -> Option<Self> {
+        let expr = weaker_filter(&self.files, physical)?;
+        let mut scan = self.clone();
+        scan.weaker.push(expr);
         Some(scan)
     }
 
@@ -200,7 +212,10 @@ impl LanepackExec {
     pub(crate) fn scan_of(&self, chunks: Range<usize>, dynamic: Option<&Expr>) -> Scan<'_> {
         let scan = self.files.dataset().scan_chunks(chunks);
         let exact = self.exact.iter().map(|exact| &exact.expr);
-        exact.chain(dynamic).fold(scan, |scan, filter| scan.filter(filter.clone()))
+        exact
+            .chain(&self.weaker)
+            .chain(dynamic)
+            .fold(scan, |scan, filter| scan.filter(filter.clone()))
     }
 
     /// Filters of the columns that it gives, as filters of the table's.
@@ -252,7 +267,7 @@ impl LanepackExec {
         let (chunks, chunk) = (step.0.clone(), step.0.start);
         let dynamic = dynamic.now(&self.files)?;
         let names = self.own_names();
-        let keeps_all = self.exact.is_empty() && dynamic.is_none();
+        let keeps_all = self.exact.is_empty() && self.weaker.is_empty() && dynamic.is_none();
         if names.is_empty() && keeps_all && !self.has_row_numbers {
             let options =
                 RecordBatchOptions::new().with_row_count(Some(self.files.rows_of(&chunks)));
@@ -381,6 +396,12 @@ pub(crate) fn exact_filter(files: &Files, physical: &Arc<dyn PhysicalExpr>) -> O
     files.dataset().scan().filter(expr.clone()).check().is_ok().then_some(expr)
 }
 
+/// A filter of lanepack that keeps the rows of another one and fits the files.
+pub(crate) fn weaker_filter(files: &Files, physical: &Arc<dyn PhysicalExpr>) -> Option<Expr> {
+    let expr = filter::weaker(physical, files.own_schema())?;
+    files.dataset().scan().filter(expr.clone()).check().is_ok().then_some(expr)
+}
+
 /// Filters that joins and top-k change while a query runs, and what they were last.
 #[derive(Debug)]
 pub(crate) struct DynamicFilters {
@@ -405,9 +426,8 @@ impl DynamicFilters {
         let mut filter = None;
         for physical in &self.physical {
             let now = snapshot_physical_expr(physical.clone())?;
-            let Some(expr) = filter::weaker(&now, files.own_schema()) else { continue };
             // It is a help: DataFusion tests what does not fit the columns.
-            if files.dataset().scan().filter(expr.clone()).check().is_ok() {
+            if let Some(expr) = weaker_filter(files, &now) {
                 filter = Some(match filter {
                     None => expr,
                     Some(before) => Expr::and(before, expr),
@@ -483,6 +503,10 @@ impl DisplayAs for LanepackExec {
         }
         if let Some(limit) = self.limit {
             write!(f, ", limit={limit}")?;
+        }
+        if !self.weaker.is_empty() {
+            let filters: Vec<String> = self.weaker.iter().map(ToString::to_string).collect();
+            write!(f, ", weaker_filter={}", filters.join(" AND "))?;
         }
         if self.has_dynamic_filters() {
             let filters: Vec<String> = self.dynamic.iter().map(ToString::to_string).collect();
@@ -609,7 +633,7 @@ impl ExecutionPlan for LanepackExec {
                 let kept = *all.num_rows.get_value().unwrap_or(&of_all);
                 let share = (kept as u128 * rows as u128 / of_all as u128) as usize;
                 let mut part = all.to_inexact();
-                part.num_rows = match self.exact.is_empty() && self.dynamic.is_empty() {
+                part.num_rows = match self.exact.is_empty() {
                     true => Precision::Exact(rows),
                     false => Precision::Inexact(share),
                 };
@@ -620,7 +644,7 @@ impl ExecutionPlan for LanepackExec {
         if self.has_row_numbers {
             statistics.column_statistics.push(ColumnStatistics::new_unknown());
         }
-        let statistics = match self.dynamic.is_empty() {
+        let statistics = match self.dynamic.is_empty() && self.weaker.is_empty() {
             true => statistics,
             false => statistics.to_inexact(),
         };
@@ -690,7 +714,13 @@ impl ExecutionPlan for LanepackExec {
                         changed = true;
                         PushedDown::Yes
                     }
-                    None => PushedDown::No,
+                    None => {
+                        if let Some(filtered) = scan.with_weaker_filter(&filter) {
+                            scan = filtered;
+                            changed = true;
+                        }
+                        PushedDown::No
+                    }
                 },
                 None => PushedDown::No,
             };
