@@ -184,7 +184,8 @@ fn without_exchange(input: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn Exe
 /// A partial aggregate that is computed by scans.
 ///
 /// `EXPLAIN` shows its groups, aggregates and filter; `EXPLAIN ANALYZE` the chunks that were scanned by it
-/// (`chunks_scanned`, `chunks_pruned`, `bytes_scanned`), and how many partitions were left to the plan that it replaces (`partitions_left`).
+/// (`chunks_scanned`, `chunks_pruned`, `bytes_scanned`), and how many partitions were left to the plan that it
+/// replaces (`partitions_left`).
 #[derive(Debug, Clone)]
 pub struct LanepackAggregateExec {
     scan: LanepackExec,
