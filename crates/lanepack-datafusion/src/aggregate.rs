@@ -106,11 +106,9 @@ fn without_own_filter(aggregate: &AggregateExec) -> Result<Option<AggregateExec>
         return Ok(None);
     }
     let input = aggregate.input().clone().transform_up(|plan| {
-        Ok(match plan.downcast_ref::<LanepackExec>() {
-            Some(scan) => {
-                let scan: Arc<dyn ExecutionPlan> = Arc::new(scan.without_dynamic_filters(&ids));
-                Transformed::yes(scan)
-            }
+        let scan = plan.downcast_ref::<LanepackExec>();
+        Ok(match scan.and_then(|scan| scan.without_dynamic_filters(&ids)) {
+            Some(scan) => Transformed::yes(Arc::new(scan) as Arc<dyn ExecutionPlan>),
             None => Transformed::no(plan),
         })
     })?;

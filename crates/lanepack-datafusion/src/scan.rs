@@ -195,11 +195,11 @@ impl LanepackExec {
         self.parts.len()
     }
 
-    /// The same without some filters that change, by their identities.
-    pub(crate) fn without_dynamic_filters(&self, ids: &[u64]) -> Self {
+    /// The same without some filters that change, by their identities; none if it has none of them.
+    pub(crate) fn without_dynamic_filters(&self, ids: &[u64]) -> Option<Self> {
         let mut scan = self.clone();
         scan.dynamic.retain(|filter| !ids.iter().any(|id| has_id(filter, *id)));
-        scan
+        (scan.dynamic.len() < self.dynamic.len()).then_some(scan)
     }
 
     /// The exact filters, as text.
@@ -257,7 +257,7 @@ impl LanepackExec {
         Ok(steps)
     }
 
-    /// The kept rows of a step: at most so many.
+    /// The kept rows of a step, as many as the limit allows, and the first of its chunks.
     fn step(
         &self,
         step: (Range<usize>, u64),

@@ -13,9 +13,14 @@ use lanepack_datafusion::SessionContextExt;
 
 /// A session with `sales` as a file and `memory` with the same rows in memory.
 async fn both(folder: &Path) -> SessionContext {
+    write(&folder.join("sales.lanepack"), &[sales()], 1024);
+    over(folder, 2).await
+}
+
+/// The same of a file that is there, with so many partitions.
+async fn over(folder: &Path, partitions: usize) -> SessionContext {
+    let context = session(partitions);
     let path = folder.join("sales.lanepack");
-    write(&path, &[sales()], 1024);
-    let context = session(2);
     context.register_lanepack("sales", path.to_str().unwrap()).await.unwrap();
     register_in_memory(&context, "memory", &[sales()]);
     context
@@ -595,11 +600,7 @@ async fn objects_of_stores_are_tables_and_copies() {
 async fn columns_are_read_late_for_the_rows_of_a_top_k() {
     let folder = tempfile::tempdir().unwrap();
     let context = both(folder.path()).await;
-    let one = session(1);
-    one.register_lanepack("sales", folder.path().join("sales.lanepack").to_str().unwrap())
-        .await
-        .unwrap();
-    register_in_memory(&one, "memory", &[sales()]);
+    let one = over(folder.path(), 1).await;
     let place = folder.path().join("shops").display().to_string();
     rows(&context, &format!("COPY memory TO '{place}' STORED AS LANEPACK PARTITIONED BY (shop)"))
         .await;
@@ -637,11 +638,7 @@ async fn columns_are_read_late_for_the_rows_of_a_top_k() {
 async fn least_values_keep_the_rows_of_other_aggregates() {
     let folder = tempfile::tempdir().unwrap();
     let context = both(folder.path()).await;
-    let one = session(1);
-    one.register_lanepack("sales", folder.path().join("sales.lanepack").to_str().unwrap())
-        .await
-        .unwrap();
-    register_in_memory(&one, "memory", &[sales()]);
+    let one = over(folder.path(), 1).await;
     for context in [&context, &one] {
         for query in [
             "SELECT min(day), max(day + 1) FROM sales",
