@@ -1,43 +1,74 @@
-//! TPC-H's queries on lanepack files beside the same on Parquet files (zstd, groups of as many rows as a chunk), by
-//! DataFusion with the same settings, in turns.
+//! Queries on lanepack files beside the same on Parquet files (zstd, groups of as many rows as a chunk), by DataFusion
+//! with the same settings, in turns.
 //!
 //! ```text
 //! cargo run --release -p lanepack-bench-sql -- --folder /tmp/tpch --scale-factor 1
+//! cargo run --release -p lanepack-bench-sql --features cuda -- --suite ssb --folder /tmp/ssb --engines cpu,cuda
 //! ```
 //!
-//! Prints a line for each query: the least and the median time of each in ms and the quotient of the medians; then
-//! the geometric mean of the quotients and the sizes of the files. Results of both have to be equal.
+//! Prints a line for each query: the least and the median time of each in ms and the quotient of the medians of the
+//! first engine and of Parquet; then the geometric mean of the quotients and the sizes of the files. Results of all have
+//! to be equal.
+
+mod files;
+mod ssb;
+mod tpch;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use clap::Parser;
+use clap::{Parser, ValueEnum};
 use datafusion::arrow::array::RecordBatch;
 use datafusion::arrow::util::pretty::pretty_format_batches;
 use datafusion::prelude::{ParquetReadOptions, SessionConfig, SessionContext};
-use lanepack::Options;
 use lanepack_datafusion::SessionContextExt;
-use parquet::arrow::ArrowWriter;
-use parquet::basic::{Compression, ZstdLevel};
-use parquet::file::properties::WriterProperties;
-use tpchgen::generators::{
-    CustomerGenerator, LineItemGenerator, NationGenerator, OrderGenerator, PartGenerator,
-    PartSuppGenerator, RegionGenerator, SupplierGenerator,
-};
-use tpchgen_arrow::{
-    CustomerArrow, LineItemArrow, NationArrow, OrderArrow, PartArrow, PartSuppArrow,
-    RecordBatchIterator, RegionArrow, SupplierArrow,
-};
+
+use files::path;
 
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 type Failure = Box<dyn std::error::Error + Send + Sync>;
 
-const TABLES: [&str; 8] =
-    ["lineitem", "orders", "customer", "part", "partsupp", "supplier", "nation", "region"];
-/// Rows of a chunk and of a group of rows.
-const CHUNK_ROWS: usize = 131_072;
+/// Tables and queries.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+enum Suite {
+    Tpch,
+    Ssb,
+}
+
+impl Suite {
+    fn tables(self) -> &'static [&'static str] {
+        match self {
+            Self::Tpch => &tpch::TABLES,
+            Self::Ssb => &ssb::TABLES,
+        }
+    }
+
+    fn generate(self, folder: &Path, of: f64, with_parquet: bool) -> Result<(), Failure> {
+        match self {
+            Self::Tpch => tpch::generate(folder, of, with_parquet),
+            Self::Ssb => ssb::generate(folder, of, with_parquet),
+        }
+    }
+
+    /// The queries by name, in order.
+    fn queries(self) -> Result<Vec<(String, String)>, Failure> {
+        let folder = match self {
+            Self::Tpch => "../../crates/lanepack-datafusion/tests/tpch",
+            Self::Ssb => "ssb",
+        };
+        let mut queries = Vec::new();
+        for entry in std::fs::read_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join(folder))? {
+            let path = entry?.path();
+            let stem = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+            let name = stem.trim_start_matches('q').trim_start_matches('0').to_owned();
+            queries.push((stem.to_owned(), name, std::fs::read_to_string(&path)?));
+        }
+        queries.sort();
+        Ok(queries.into_iter().map(|(_, name, sql)| (name, sql)).collect())
+    }
+}
 
 #[derive(Debug, Parser)]
 struct Arguments {
@@ -52,12 +83,20 @@ struct Arguments {
     /// Partitions and threads; by default all cores.
     #[arg(long)]
     threads: Option<usize>,
-    /// Queries by their numbers; by default all.
+    #[arg(long, default_value = "tpch")]
+    suite: Suite,
+    /// Queries by their names (6, 2.1); by default all.
     #[arg(long, value_delimiter = ',')]
-    queries: Vec<usize>,
-    /// The setting lanepack.engine.
-    #[arg(long, default_value = "cpu")]
-    engine: String,
+    queries: Vec<String>,
+    /// Values of lanepack.engine, each of which runs.
+    #[arg(long, value_delimiter = ',', default_value = "cpu")]
+    engines: Vec<String>,
+    /// Settings of the sessions with lanepack files, such as lanepack.push_joins=false.
+    #[arg(long, value_delimiter = ',')]
+    set: Vec<String>,
+    /// Leaves out Parquet.
+    #[arg(long)]
+    without_parquet: bool,
     /// Prints plans with what they took.
     #[arg(long)]
     explain: bool,
@@ -69,141 +108,124 @@ fn main() -> Result<(), Failure> {
         .threads
         .unwrap_or_else(|| std::thread::available_parallelism().map_or(1, |cores| cores.get()));
     rayon::ThreadPoolBuilder::new().num_threads(threads).build_global()?;
-    generate(&arguments.folder, arguments.scale_factor)?;
+    let with_parquet = !arguments.without_parquet;
+    arguments.suite.generate(&arguments.folder, arguments.scale_factor, with_parquet)?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().worker_threads(threads).enable_all().build()?;
     runtime.block_on(compare(&arguments, threads))
 }
 
-fn path(folder: &Path, table: &str, extension: &str) -> PathBuf {
-    folder.join(format!("{table}.{extension}"))
-}
-
-/// Writes the files that are not there.
-fn generate(folder: &Path, of: f64) -> Result<(), Failure> {
-    std::fs::create_dir_all(folder)?;
-    for table in TABLES {
-        let batches = || -> Box<dyn RecordBatchIterator> {
-            match table {
-                "lineitem" => Box::new(LineItemArrow::new(LineItemGenerator::new(of, 1, 1))),
-                "orders" => Box::new(OrderArrow::new(OrderGenerator::new(of, 1, 1))),
-                "customer" => Box::new(CustomerArrow::new(CustomerGenerator::new(of, 1, 1))),
-                "part" => Box::new(PartArrow::new(PartGenerator::new(of, 1, 1))),
-                "partsupp" => Box::new(PartSuppArrow::new(PartSuppGenerator::new(of, 1, 1))),
-                "supplier" => Box::new(SupplierArrow::new(SupplierGenerator::new(of, 1, 1))),
-                "nation" => Box::new(NationArrow::new(NationGenerator::new(of, 1, 1))),
-                _ => Box::new(RegionArrow::new(RegionGenerator::new(of, 1, 1))),
-            }
-        };
-        let own = path(folder, table, "lanepack");
-        if !own.exists() {
-            let options = Options::default().with_chunk_rows(CHUNK_ROWS);
-            let batches = batches();
-            let mut writer = lanepack::file::Writer::create(&own, batches.schema(), options)?;
-            for batch in batches {
-                writer.write(&batch)?;
-            }
-            writer.finish()?;
-        }
-        let other = path(folder, table, "parquet");
-        if !other.exists() {
-            let properties = WriterProperties::builder()
-                .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
-                .set_max_row_group_row_count(Some(CHUNK_ROWS))
-                .build();
-            let batches = batches();
-            let file = std::fs::File::create(&other)?;
-            let mut writer =
-                ArrowWriter::try_new(file, batches.schema().clone(), Some(properties))?;
-            for batch in batches {
-                writer.write(&batch)?;
-            }
-            writer.close()?;
+/// A session whose tables are files of one format.
+async fn session(
+    arguments: &Arguments,
+    threads: usize,
+    extension: &str,
+    settings: &[(String, String)],
+) -> Result<SessionContext, Failure> {
+    let context =
+        SessionContext::new_with_config(SessionConfig::new().with_target_partitions(threads));
+    if extension == "lanepack" {
+        lanepack_datafusion::register(&context);
+    }
+    for (name, value) in settings {
+        context.sql(&format!("SET {name} = '{value}'")).await?.collect().await?;
+    }
+    for table in arguments.suite.tables() {
+        let path = path(&arguments.folder, table, extension);
+        let path = path.to_str().ok_or("a path that is no text")?;
+        match extension {
+            "lanepack" => context.register_lanepack(table, path).await?,
+            _ => context.register_parquet(*table, path, ParquetReadOptions::default()).await?,
         }
     }
-    Ok(())
+    Ok(context)
+}
+
+/// The sessions that run each query, with their names: those of lanepack first.
+async fn sessions(
+    arguments: &Arguments,
+    threads: usize,
+) -> Result<Vec<(String, SessionContext)>, Failure> {
+    let mut sessions = Vec::new();
+    let set = arguments.set.iter().map(|set| set.split_once('=').ok_or("a setting without '='"));
+    let set = set.collect::<Result<Vec<_>, _>>()?;
+    for engine in &arguments.engines {
+        let settings = [("lanepack.engine", engine.as_str())].into_iter().chain(set.clone());
+        let settings: Vec<_> =
+            settings.map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+        let session = session(arguments, threads, "lanepack", &settings).await?;
+        sessions.push((engine.clone(), session));
+    }
+    if !arguments.without_parquet {
+        sessions.push(("Parquet".to_owned(), session(arguments, threads, "parquet", &[]).await?));
+        let pushed =
+            ("datafusion.execution.parquet.pushdown_filters".to_owned(), "true".to_owned());
+        let pushed = session(arguments, threads, "parquet", &[pushed]).await?;
+        sessions.push(("its filters pushed down".to_owned(), pushed));
+    }
+    Ok(sessions)
 }
 
 async fn compare(arguments: &Arguments, threads: usize) -> Result<(), Failure> {
-    let config = SessionConfig::new().with_target_partitions(threads);
-    let of_parquet = SessionContext::new_with_config(
-        config.clone().set_bool("datafusion.execution.parquet.pushdown_filters", true),
-    );
-    let of_parquet_default = SessionContext::new_with_config(config.clone());
-    let of_lanepack = SessionContext::new_with_config(config);
-    lanepack_datafusion::register(&of_lanepack);
-    of_lanepack
-        .sql(&format!("SET lanepack.engine = '{}'", arguments.engine))
-        .await?
-        .collect()
-        .await?;
-    let (mut own_bytes, mut other_bytes) = (0, 0);
-    for table in TABLES {
-        let own = path(&arguments.folder, table, "lanepack");
-        let other = path(&arguments.folder, table, "parquet");
-        own_bytes += own.metadata()?.len();
-        other_bytes += other.metadata()?.len();
-        let text = |path: &Path| path.to_str().map(str::to_owned).ok_or("a path that is no text");
-        of_lanepack.register_lanepack(table, &text(&own)?).await?;
-        for context in [&of_parquet, &of_parquet_default] {
-            context.register_parquet(table, text(&other)?, ParquetReadOptions::default()).await?;
-        }
-    }
-    let queries: Vec<usize> = match arguments.queries.is_empty() {
-        true => (1..=22).collect(),
-        false => arguments.queries.clone(),
-    };
-    println!(
-        "query  lanepack least median  Parquet least median  its filters pushed down  lanepack / Parquet"
-    );
+    let sessions = sessions(arguments, threads).await?;
+    let parquet = arguments.engines.len();
+    let names: Vec<&str> = sessions.iter().map(|(name, _)| name.as_str()).collect();
+    println!("query, least and median ms: {}", names.join(", "));
     let mut quotients = Vec::new();
-    for query in queries {
-        let sql = query_of(query)?;
-        if arguments.explain {
-            let plan = format!("EXPLAIN ANALYZE {sql}");
-            let batches = of_lanepack.sql(&plan).await?.collect().await?;
-            println!("{}", pretty_format_batches(&batches)?);
+    for (query, sql) in arguments.suite.queries()? {
+        if !arguments.queries.is_empty() && !arguments.queries.contains(&query) {
             continue;
         }
-        let expected = sorted(&run(&of_parquet_default, &sql).await?.0)?;
-        let found = sorted(&run(&of_lanepack, &sql).await?.0)?;
-        if expected != found {
-            return Err(format!("query {query}: results differ").into());
+        if arguments.explain {
+            for (_, context) in &sessions[..parquet] {
+                // The first run is not that of a kernel that has yet to be compiled.
+                run(context, &sql).await?;
+                let batches =
+                    context.sql(&format!("EXPLAIN ANALYZE {sql}")).await?.collect().await?;
+                println!("{}", pretty_format_batches(&batches)?);
+            }
+            continue;
         }
-        run(&of_parquet, &sql).await?;
-        let mut times: [Vec<f64>; 3] = Default::default();
+        let mut expected: Option<Vec<String>> = None;
+        for (name, context) in sessions.iter().rev() {
+            let found = sorted(&run(context, &sql).await?.0)?;
+            if expected.get_or_insert_with(|| found.clone()) != &found {
+                return Err(format!("query {query}: results of {name} differ").into());
+            }
+        }
+        let mut times: Vec<Vec<f64>> = vec![Vec::new(); sessions.len()];
         for _ in 0..arguments.runs {
-            let contexts = [&of_lanepack, &of_parquet_default, &of_parquet];
-            for (context, times) in contexts.into_iter().zip(&mut times) {
+            for ((_, context), times) in sessions.iter().zip(&mut times) {
                 times.push(run(context, &sql).await?.1);
             }
         }
         times.iter_mut().for_each(|times| times.sort_by(f64::total_cmp));
         let median = |times: &[f64]| times[times.len() / 2];
-        let [own, other, pushed] = &times;
-        let quotient = median(own) / median(other);
-        quotients.push(quotient);
-        println!(
-            "{query:>5}  {:>8.1} {:>6.1}  {:>8.1} {:>6.1}  {:>8.1}  {quotient:.3}",
-            own[0],
-            median(own),
-            other[0],
-            median(other),
-            median(pushed)
-        );
+        print!("{query:>5}");
+        for times in &times {
+            print!("  {:>8.1} {:>7.1}", times[0], median(times));
+        }
+        if let Some(other) = times.get(parquet) {
+            let quotient = median(&times[0]) / median(other);
+            quotients.push(quotient);
+            print!("  {quotient:.3}");
+        }
+        println!();
     }
-    let logs: f64 = quotients.iter().map(|quotient| quotient.ln()).sum();
-    let mean = (logs / quotients.len().max(1) as f64).exp();
-    let worst = quotients.iter().copied().fold(0.0, f64::max);
-    println!("geometric mean {mean:.3}, most {worst:.3}");
-    println!("files {:.1} MB, Parquet {:.1} MB", own_bytes as f64 / 1e6, other_bytes as f64 / 1e6);
+    if !quotients.is_empty() {
+        let logs: f64 = quotients.iter().map(|quotient| quotient.ln()).sum();
+        let mean = (logs / quotients.len() as f64).exp();
+        let worst = quotients.iter().copied().fold(0.0, f64::max);
+        println!("geometric mean {mean:.3}, most {worst:.3}");
+    }
+    for extension in ["lanepack", "parquet"] {
+        let files = arguments.suite.tables().iter();
+        let files =
+            files.filter_map(|table| path(&arguments.folder, table, extension).metadata().ok());
+        let bytes: u64 = files.map(|file| file.len()).sum();
+        println!("{extension} files {:.1} MB", bytes as f64 / 1e6);
+    }
     Ok(())
-}
-
-fn query_of(number: usize) -> Result<String, Failure> {
-    let folder =
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/lanepack-datafusion/tests/tpch");
-    Ok(std::fs::read_to_string(folder.join(format!("q{number:02}.sql")))?)
 }
 
 /// The rows of a query, and what it took in ms.

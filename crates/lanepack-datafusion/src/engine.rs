@@ -17,6 +17,8 @@ extensions_options! {
         /// Who scans: `auto` takes a GPU or the CPU, whichever is predicted to be faster; `cpu` and `cuda` one
         /// of the two. GPUs need the feature `cuda` of this crate.
         pub engine: EngineKind, default = EngineKind::default()
+        /// Whether aggregates of rows that are joined with small tables are computed by scans with lookups.
+        pub push_joins: bool, default = false
     }
 }
 
@@ -83,6 +85,12 @@ impl datafusion::common::config::ConfigField for EngineKind {
     }
 }
 
+/// The setting `lanepack.push_joins` of a session; the default where lanepack is not registered.
+pub(crate) fn joins_are_pushed(options: &ConfigOptions) -> bool {
+    let own = options.extensions.get::<LanepackOptions>();
+    own.map_or_else(|| LanepackOptions::default().push_joins, |own| own.push_joins)
+}
+
 impl EngineKind {
     /// The setting of a session; the default where lanepack is not registered.
     pub(crate) fn of(options: &ConfigOptions) -> Self {
@@ -109,6 +117,18 @@ impl EngineKind {
     /// Whether it is the CPU alone, whose partitions are scanned side by side.
     pub(crate) fn is_cpu(self) -> bool {
         self == Self::Cpu
+    }
+
+    /// Whether the last call was that of a GPU. Of `auto` the engine knows, which queries share.
+    pub(crate) fn took_gpu(self) -> bool {
+        match self {
+            Self::Cpu => false,
+            Self::Cuda => true,
+            Self::Auto => {
+                let last = self.engine().ok().and_then(|engine| engine.last_choice());
+                last.is_some_and(|choice| !choice.devices.is_empty())
+            }
+        }
     }
 
     /// Chunks that a scan of rows reads at a time.

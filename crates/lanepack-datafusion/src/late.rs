@@ -20,6 +20,7 @@ use datafusion::common::{Statistics, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
+use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -39,7 +40,6 @@ use datafusion::physical_plan::{
 };
 use futures::StreamExt;
 
-use crate::aggregate::scan_below;
 use crate::engine::EngineKind;
 use crate::external;
 use crate::files::Files;
@@ -140,6 +140,48 @@ fn late(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>>
         plan = Arc::new(ProjectionExec::try_new(projection.expr().to_vec(), plan)?);
     }
     Ok(Some(plan))
+}
+
+/// What lies between a plan and a scan.
+struct Through<'a>(Vec<&'a ProjectionExec>);
+
+impl Through<'_> {
+    /// The projections, the highest first.
+    fn projections(&self) -> impl DoubleEndedIterator<Item = &ProjectionExec> {
+        self.0.iter().copied()
+    }
+
+    /// An expression of what lies above as one of the scan's columns.
+    fn resolved(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
+        self.0.iter().try_fold(expr.clone(), |expr, projection| {
+            let own = expr.transform(|expr| {
+                Ok(match expr.downcast_ref::<Column>() {
+                    Some(column) => match projection.expr().get(column.index()) {
+                        // What replaces a column is not looked into.
+                        Some(own) => {
+                            Transformed::new(own.expr.clone(), true, TreeNodeRecursion::Jump)
+                        }
+                        None => return internal_err!("no column {column}"),
+                    },
+                    None => Transformed::no(expr),
+                })
+            });
+            own.ok().map(|own| own.data)
+        })
+    }
+}
+
+/// The scan below a plan, and the projections above it, the highest first.
+fn scan_below(plan: &Arc<dyn ExecutionPlan>) -> Option<(&LanepackExec, Through<'_>)> {
+    let (mut plan, mut through) = (plan, Vec::new());
+    loop {
+        if let Some(scan) = plan.downcast_ref::<LanepackExec>() {
+            return Some((scan, Through(through)));
+        }
+        let projection = plan.downcast_ref::<ProjectionExec>()?;
+        through.push(projection);
+        plan = projection.input();
+    }
 }
 
 /// Reads columns of files for the rows whose numbers its input has.

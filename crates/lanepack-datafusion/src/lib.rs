@@ -9,7 +9,7 @@
 //! table.rs      LanepackTable: files -> a scan            filter.rs     DataFusion's filters as lanepack's
 //! files.rs      chunks of all files, columns of paths     number.rs     DataFusion's numbers as lanepack's
 //! scan.rs       LanepackExec: partitions of chunks        engine.rs     the setting lanepack.engine
-//! aggregate.rs  LanepackAggregateExec, PushAggregates     create.rs     what a session gains
+//! aggregate/    LanepackAggregateExec, PushAggregates     create.rs     what a session gains
 //! format.rs     files that COPY writes                late.rs       LanepackTakeExec, TakeLate: columns after a top-k
 //! ```
 

@@ -97,6 +97,17 @@ pub(crate) fn number(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<Nu
     date_part(function, schema)
 }
 
+/// The column whose values an expression has, maybe as integers of a type that has all of them.
+pub(crate) fn key_column(expr: &Arc<dyn PhysicalExpr>, schema: &Schema) -> Option<usize> {
+    if let Some(column) = expr.downcast_ref::<Column>() {
+        return Some(column.index());
+    }
+    let cast = expr.downcast_ref::<CastExpr>()?;
+    let from = range_of(&cast.expr().data_type(schema).ok()?)?;
+    let to = range_of(&expr.data_type(schema).ok()?)?;
+    is_within(from, to).then(|| key_column(cast.expr(), schema))?
+}
+
 fn is_within(range: (i128, i128), all: (i128, i128)) -> bool {
     all.0 <= range.0 && range.1 <= all.1
 }

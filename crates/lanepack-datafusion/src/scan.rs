@@ -13,6 +13,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
 
 use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, UInt64Array};
 use datafusion::arrow::datatypes::{DataType, Field, FieldRef, Schema, SchemaRef};
@@ -41,7 +42,7 @@ use datafusion::physical_plan::filter_pushdown::{
     ChildPushdownResult, FilterPushdownPhase, FilterPushdownPropagation, PushedDown,
 };
 use datafusion::physical_plan::metrics::{
-    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet,
+    BaselineMetrics, Count, ExecutionPlanMetricsSet, MetricBuilder, MetricsSet, Time,
 };
 use datafusion::physical_plan::projection::ProjectionExec;
 use datafusion::physical_plan::statistics::{StatisticsArgs, StatisticsContext};
@@ -191,6 +192,11 @@ impl LanepackExec {
         !self.dynamic.is_empty()
     }
 
+    /// Rows of its chunks, before filters.
+    pub(crate) fn rows(&self) -> usize {
+        self.parts.iter().flatten().map(|span| self.files.rows_of(span)).sum()
+    }
+
     pub(crate) fn partitions(&self) -> usize {
         self.parts.len()
     }
@@ -229,18 +235,19 @@ impl LanepackExec {
         own.map(|column| self.files.schema().field(*column).name().as_str()).collect()
     }
 
-    /// The chunks of a partition that have to be read, at most so many for each step, and their bytes in the columns
-    /// of the filters and in those that are named.
-    pub(crate) fn steps(
+    /// The chunks of a partition that a scan of them has to read, at most so many for each step, and their bytes in the
+    /// columns of the filters and in those that are named.
+    pub(crate) fn steps<'a>(
         &self,
         partition: usize,
-        (dynamic, names): (Option<&Expr>, &[&str]),
+        scan: impl Fn(Range<usize>) -> Scan<'a>,
+        names: &[&str],
         most: usize,
         metrics: &ReadMetrics,
     ) -> Result<Vec<(Range<usize>, u64)>> {
         let mut steps: Vec<(Range<usize>, u64)> = Vec::new();
         for span in &self.parts[partition] {
-            let reads = self.scan_of(span.clone(), dynamic).chunk_reads(names).map_err(external)?;
+            let reads = scan(span.clone()).chunk_reads(names).map_err(external)?;
             metrics.pruned.add(span.len() - reads.len());
             // Steps have chunks of one file.
             let first = steps.len();
@@ -337,7 +344,7 @@ impl LanepackExec {
     /// Statistics of the rows that filters keep, as DataFusion estimates them.
     fn estimated(&self) -> Result<Statistics> {
         let all = self.files.statistics().clone();
-        let rows: usize = self.parts.iter().flatten().map(|span| self.files.rows_of(span)).sum();
+        let rows = self.rows();
         // Of files that conditions of their paths leave.
         let all = match all.num_rows == Precision::Exact(rows) {
             true => all,
@@ -445,16 +452,28 @@ pub(crate) struct ReadMetrics {
     scanned: Count,
     pruned: Count,
     bytes: Count,
+    /// What calls have taken that the CPU and GPUs did.
+    times: [Time; 2],
 }
 
 impl ReadMetrics {
     pub fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
         let counter = |name| MetricBuilder::new(metrics).counter(name, partition);
+        let time = |name| MetricBuilder::new(metrics).subset_time(name, partition);
         Self {
             scanned: counter("chunks_scanned"),
             pruned: counter("chunks_pruned"),
             bytes: counter("bytes_scanned"),
+            times: [time("time_cpu"), time("time_gpu")],
         }
+    }
+
+    /// Does something by an engine, and adds its time to that of the device that the engine took.
+    pub fn timed<T>(&self, engine: EngineKind, work: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let done = work();
+        self.times[usize::from(engine.took_gpu())].add_elapsed(start);
+        done
     }
 
     /// Counts a step of whose chunks some are read.
@@ -570,7 +589,8 @@ impl ExecutionPlan for LanepackExec {
             let steps = apart(move || {
                 let now = filters.now(&of_plan.files)?;
                 let most = of_plan.engine.chunks_of_step();
-                of_plan.steps(partition, (now.as_ref(), &of_plan.own_names()), most, &of_metrics)
+                let scan = |chunks: Range<usize>| of_plan.scan_of(chunks, now.as_ref());
+                of_plan.steps(partition, scan, &of_plan.own_names(), most, &of_metrics)
             });
             let (steps, of_output, time) =
                 (steps.await?, scan.clone(), baseline.elapsed_compute().clone());
@@ -580,7 +600,7 @@ impl ExecutionPlan for LanepackExec {
                     let time = time.clone();
                     apart(move || {
                         let _timer = time.timer();
-                        scan.step(step, &dynamic, &metrics)
+                        metrics.timed(scan.engine, || scan.step(step, &dynamic, &metrics))
                     })
                 })
                 .buffered(STEPS_AT_A_TIME);
@@ -627,9 +647,7 @@ impl ExecutionPlan for LanepackExec {
             Some(partition) => {
                 let rows: usize =
                     self.parts[partition].iter().map(|span| self.files.rows_of(span)).sum();
-                let of_all: usize =
-                    self.parts.iter().flatten().map(|span| self.files.rows_of(span)).sum();
-                let of_all = of_all.max(1);
+                let of_all = self.rows().max(1);
                 let kept = *all.num_rows.get_value().unwrap_or(&of_all);
                 let share = (kept as u128 * rows as u128 / of_all as u128) as usize;
                 let mut part = all.to_inexact();

@@ -1,0 +1,10 @@
+SELECT c_city, s_city, d_year, sum(lo_revenue) AS revenue
+FROM lineorder, date, customer, supplier
+WHERE lo_orderdate = d_datekey
+  AND lo_custkey = c_custkey
+  AND lo_suppkey = s_suppkey
+  AND c_city IN ('UNITED KI1', 'UNITED KI5')
+  AND s_city IN ('UNITED KI1', 'UNITED KI5')
+  AND d_yearmonth = 'Dec1997'
+GROUP BY c_city, s_city, d_year
+ORDER BY d_year, revenue DESC, c_city, s_city
