@@ -20,7 +20,6 @@ use datafusion::common::{Statistics, internal_err};
 use datafusion::config::ConfigOptions;
 use datafusion::error::Result;
 use datafusion::execution::{SendableRecordBatchStream, TaskContext};
-use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
 use datafusion::physical_expr::{EquivalenceProperties, LexOrdering, PhysicalSortExpr};
 use datafusion::physical_optimizer::PhysicalOptimizerRule;
@@ -40,6 +39,7 @@ use datafusion::physical_plan::{
 };
 use futures::StreamExt;
 
+use crate::columns;
 use crate::engine::EngineKind;
 use crate::external;
 use crate::files::Files;
@@ -142,7 +142,7 @@ fn late(plan: &Arc<dyn ExecutionPlan>) -> Result<Option<Arc<dyn ExecutionPlan>>>
     Ok(Some(plan))
 }
 
-/// What lies between a plan and a scan.
+/// The projections between a plan and a scan.
 struct Through<'a>(Vec<&'a ProjectionExec>);
 
 impl Through<'_> {
@@ -151,22 +151,11 @@ impl Through<'_> {
         self.0.iter().copied()
     }
 
-    /// An expression of what lies above as one of the scan's columns.
+    /// An expression of the highest projection's columns as one of the scan's columns.
     fn resolved(&self, expr: &Arc<dyn PhysicalExpr>) -> Option<Arc<dyn PhysicalExpr>> {
         self.0.iter().try_fold(expr.clone(), |expr, projection| {
-            let own = expr.transform(|expr| {
-                Ok(match expr.downcast_ref::<Column>() {
-                    Some(column) => match projection.expr().get(column.index()) {
-                        // What replaces a column is not looked into.
-                        Some(own) => {
-                            Transformed::new(own.expr.clone(), true, TreeNodeRecursion::Jump)
-                        }
-                        None => return internal_err!("no column {column}"),
-                    },
-                    None => Transformed::no(expr),
-                })
-            });
-            own.ok().map(|own| own.data)
+            let made_of = |column: usize| projection.expr().get(column).map(|own| &own.expr);
+            columns::replaced(&expr, made_of).ok()
         })
     }
 }

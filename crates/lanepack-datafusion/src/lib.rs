@@ -10,7 +10,8 @@
 //! files.rs      chunks of all files, columns of paths     number.rs     DataFusion's numbers as lanepack's
 //! scan.rs       LanepackExec: partitions of chunks        engine.rs     the setting lanepack.engine
 //! aggregate/    LanepackAggregateExec, PushAggregates     create.rs     what a session gains
-//! format.rs     files that COPY writes                late.rs       LanepackTakeExec, TakeLate: columns after a top-k
+//! format.rs     files that COPY writes                   late.rs       LanepackTakeExec, TakeLate: columns after a top-k
+//! columns.rs    expressions through projections and joins
 //! ```
 
 /// The examples of docs/guide/sql.md.
@@ -19,6 +20,7 @@
 struct Guide;
 
 mod aggregate;
+mod columns;
 mod create;
 mod engine;
 mod files;

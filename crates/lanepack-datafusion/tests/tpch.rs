@@ -23,8 +23,10 @@ fn queries() -> Vec<(String, String)> {
 async fn queries_over_files_equal_those_over_memory() {
     let folder = tempfile::tempdir().unwrap();
     let (in_memory, mut of_files) = (session(2), Vec::new());
-    for partitions in [1, 4] {
-        of_files.push(session(partitions));
+    for (partitions, with_joins) in [(1, false), (4, false), (1, true), (4, true)] {
+        let context = session(partitions);
+        rows(&context, &format!("SET lanepack.push_joins = {with_joins}")).await;
+        of_files.push(context);
     }
     for (name, batches) in tpch(SCALE_FACTOR) {
         let path = folder.path().join(format!("{name}.lanepack"));

@@ -21,7 +21,7 @@ use datafusion::arrow::array::{ArrayRef, RecordBatch, UInt32Array};
 use datafusion::arrow::compute::{concat_batches, partition, sort_to_indices, take};
 use datafusion::arrow::datatypes::{Field, FieldRef, Schema, SchemaRef};
 use datafusion::common::tree_node::{Transformed, TreeNode, TreeNodeRecursion};
-use datafusion::common::{JoinSide, JoinType, NullEquality, internal_err};
+use datafusion::common::{JoinSide, JoinType, NullEquality};
 use datafusion::error::Result;
 use datafusion::physical_expr::expressions::Column;
 use datafusion::physical_expr::utils::{collect_columns, reassign_expr_columns};
@@ -34,6 +34,7 @@ use datafusion::physical_plan::repartition::RepartitionExec;
 use datafusion::physical_plan::{ExecutionPlan, Partitioning, PhysicalExpr};
 use lanepack::scan::{Expr, Lookup, Scan, col};
 
+use crate::columns;
 use crate::filter;
 use crate::number::key_column;
 use crate::scan::LanepackExec;
@@ -212,7 +213,7 @@ impl Star {
         let mut columns = Vec::new();
         let mut of_other: Vec<Arc<dyn PhysicalExpr>> = Vec::new();
         for (at, field) in other.schema().fields().iter().enumerate() {
-            let name = own_name(field.name(), &fields);
+            let name = self.own_name(field.name(), &fields);
             of_other.push(Arc::new(Column::new(&name, fields.len())));
             fields.push(Arc::new(Field::clone(field).with_name(&name)));
             columns.push((at, name));
@@ -262,19 +263,27 @@ impl Star {
         Ok(Some(self))
     }
 
+    /// A name for a column of a dimension that no field has, and no column of the facts, among which those of paths are
+    /// no fields.
+    fn own_name(&self, name: &str, fields: &[FieldRef]) -> String {
+        let of_facts = self.facts.files().schema().clone();
+        let is_free = |name: &str| {
+            let mut known = fields.iter().chain(of_facts.fields());
+            known.all(|field| field.name() != name)
+        };
+        if is_free(name) {
+            return name.to_owned();
+        }
+        let mut number = 2;
+        while !is_free(&format!("{name}#{number}")) {
+            number += 1;
+        }
+        format!("{name}#{number}")
+    }
+
     /// An expression of the plan's columns, whose own columns are those of the schema, maybe with other numbers.
     fn of_output(&self, expr: &Arc<dyn PhysicalExpr>) -> Result<Arc<dyn PhysicalExpr>> {
-        let own = expr.clone().transform(|expr| {
-            Ok(match expr.downcast_ref::<Column>() {
-                Some(column) => match self.output.get(column.index()) {
-                    // What replaces a column is not looked into.
-                    Some(own) => Transformed::new(own.clone(), true, TreeNodeRecursion::Jump),
-                    None => return internal_err!("no column {column}"),
-                },
-                None => Transformed::no(expr),
-            })
-        });
-        Ok(own?.data)
+        columns::replaced(expr, |column| self.output.get(column))
     }
 
     /// An expression of the plan's columns as one of the schema's.
@@ -305,7 +314,8 @@ impl Star {
         names.into_iter().filter(|name| own.field_with_name(name).is_ok()).collect()
     }
 
-    /// A plan over the plan of the star with other plans of dimensions, maybe of some chunks in a partition.
+    /// A plan over the plan of the star with other plans of dimensions, maybe of some chunks in a partition, which then
+    /// runs alone.
     pub fn replaced(
         &self,
         plan: Arc<dyn ExecutionPlan>,
@@ -317,11 +327,15 @@ impl Star {
                 // Scans below are not those of the facts.
                 return Ok(Transformed::new(dimension(at)?, true, TreeNodeRecursion::Jump));
             }
-            Ok(match (&part, plan.downcast_ref::<LanepackExec>()) {
-                (Some((partition, spans)), Some(facts)) => {
-                    Transformed::yes(Arc::new(facts.with_part(*partition, spans.clone())) as _)
-                }
-                _ => Transformed::no(plan),
+            let Some((partition, spans)) = &part else { return Ok(Transformed::no(plan)) };
+            if let Some(facts) = plan.downcast_ref::<LanepackExec>() {
+                let facts = facts.with_part(*partition, spans.clone());
+                return Ok(Transformed::yes(Arc::new(facts) as _));
+            }
+            Ok(match plan.downcast_ref::<HashJoinExec>() {
+                // Its filter of the facts would wait for the other partitions.
+                Some(join) => Transformed::yes(join.builder().reset_state().build_exec()?),
+                None => Transformed::no(plan),
             })
         });
         Ok(changed?.data)
@@ -399,19 +413,6 @@ fn distinct(values: &ArrayRef) -> lanepack::Result<ArrayRef> {
     let firsts = partition(std::slice::from_ref(&sorted))?.ranges();
     let firsts: UInt32Array = firsts.iter().map(|range| range.start as u32).collect();
     Ok(take(&sorted, &firsts, None)?)
-}
-
-/// A name that no field has.
-fn own_name(name: &str, fields: &[FieldRef]) -> String {
-    let is_free = |name: &str| fields.iter().all(|field| field.name() != name);
-    if is_free(name) {
-        return name.to_owned();
-    }
-    let mut number = 2;
-    while !is_free(&format!("{name}#{number}")) {
-        number += 1;
-    }
-    format!("{name}#{number}")
 }
 
 /// A plan without what hands its rows to other partitions, which nobody needs who collects them.
